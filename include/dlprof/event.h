@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The wire format: what the BPF programs put into the ring buffer and the task iterator's
+ * stream, and what every later stage (decode, recording, replay) reads. Native byte order,
+ * fixed-width fields only, no implicit padding; every record is zeroed before it is filled.
+ * Records grow at the tail only: a reader requires the minimum size and ignores the rest.
+ */
+#ifndef DLPROF_EVENT_H
+#define DLPROF_EVENT_H
+
+#ifdef __bpf__
+#include "vmlinux.h"
+#else
+#include <linux/types.h>
+#endif
+
+#define DLP_WIRE_VERSION 1
+
+/*
+ * What a thread is doing. Exactly one at any moment; the state clock (struct dlp_clock) has one
+ * counter of nanoseconds for each. The order is part of the wire format.
+ */
+enum dlp_state {
+	DLP_ST_RUN = 0,	  /* on a CPU */
+	DLP_ST_RUNQ = 1,  /* runnable, waiting for a CPU (throttling included) */
+	DLP_ST_DISK = 2,  /* a system call waits for a block device */
+	DLP_ST_FAULT = 3, /* a page fault waits for a block device */
+	DLP_ST_FS = 4,	  /* inside a network or user-space file system */
+	DLP_ST_NET = 5,	  /* on a socket that leaves the machine (AF_INET and the like) */
+	DLP_ST_LOCK = 6,  /* file lock, mutex, semaphore, the process's memory map lock */
+	DLP_ST_GIL = 7,	  /* futex inside _PyRuntime: Python's global interpreter lock */
+	DLP_ST_PIPE = 8,  /* pipe, socketpair or child of the job */
+	DLP_ST_SLEEP = 9, /* deliberate sleep */
+	DLP_ST_IDLE = 10, /* a worker waits on its index pipe: it has nothing to do */
+	DLP_ST_OTHER = 11,
+	DLP_ST_MAX = 12,
+};
+
+/*
+ * All event kinds: number, NAME, struct. Numbers are never reused; families: 1-19 loader,
+ * 20-39 block, 40-59 sched, 60-79 process, 240-254 made by user space.
+ */
+#define DLP_EVENT_KINDS(X)                                                                         \
+	X(1, SCOPE, dlp_ev_scope)                                                                  \
+	X(2, LABEL, dlp_ev_label)                                                                  \
+	X(3, MSG, dlp_ev_msg)                                                                      \
+	X(20, BLOCK, dlp_ev_block)                                                                 \
+	X(40, WAIT, dlp_ev_wait)                                                                   \
+	X(41, CLOCK, dlp_ev_clock)                                                                 \
+	X(60, FORK, dlp_ev_fork)                                                                   \
+	X(61, EXEC, dlp_ev_exec)                                                                   \
+	X(62, EXIT, dlp_ev_exit)                                                                   \
+	X(240, WINDOW, dlp_ev_window)                                                              \
+	X(241, COUNTERS, dlp_ev_counters)                                                          \
+	X(242, PROC, dlp_ev_proc)
+
+enum dlp_ev_kind {
+#define X(number, NAME, type) DLP_EV_##NAME = number,
+	DLP_EVENT_KINDS(X)
+#undef X
+};
+
+struct dlp_ev_hdr {
+	__u16 size; /* bytes, this header included */
+	__u16 kind; /* enum dlp_ev_kind */
+	__u16 flags;
+	__u16 cpu;
+	__u64 ts_ns; /* CLOCK_MONOTONIC, when the thing happened (for intervals: when it ended) */
+	__u32 tgid;  /* process, as the initial pid namespace numbers it */
+	__u32 tid;
+};
+
+/* Nanoseconds a thread has spent in each state since it is traced. */
+struct dlp_clock {
+	__u64 ns[DLP_ST_MAX];
+};
+
+/*
+ * One record_function scope that ended: hdr.ts_ns is its end. Entry and exit are paired in the
+ * kernel (LIFO per thread), so that a lost record cannot unpair the ones after it.
+ */
+struct dlp_ev_scope {
+	struct dlp_ev_hdr hdr;
+	__u64 start_ns;
+	__u32 label; /* id, text in an earlier DLP_EV_LABEL; 0 = the label table was full */
+	__u16 depth; /* scopes of this thread around this one; 0 = outermost */
+	__u16 rsvd;
+	struct dlp_clock split; /* how the scope's time splits on its thread */
+};
+
+/* hdr.flags of DLP_EV_SCOPE */
+#define DLP_SCOPE_GETNEXT (1u << 0) /* label is a DataLoader iterator's __next__ */
+#define DLP_SCOPE_OUTER	  (1u << 1) /* and no other GetNext is around it */
+
+/*
+ * Longest label seen: "enumerate(DataLoader)#_StatefulMultiProcessingDataLoaderIter.__next__" (69);
+ * longer ones are cut, which may merge two labels that differ only after that.
+ */
+#define DLP_LABEL_MAX 96
+
+struct dlp_ev_label {
+	struct dlp_ev_hdr hdr;
+	__u32 label;
+	__u32 flags; /* DLP_SCOPE_GETNEXT */
+	char text[DLP_LABEL_MAX]; /* NUL-padded; untrusted */
+};
+
+enum dlp_msg_dir {
+	DLP_MSG_SEND = 0, /* at the start of the write */
+	DLP_MSG_RECV = 1, /* the message is read and about to be unpickled */
+};
+
+/*
+ * Enough for the 4-byte length, the pickle's frame header, a batch index of any width, and the
+ * start of the second member, which tells an end-of-shard mark from data.
+ */
+#define DLP_MSG_PREFIX 48
+
+/* One message of a multiprocessing queue (index or result). */
+struct dlp_ev_msg {
+	struct dlp_ev_hdr hdr;
+	__u64 inode; /* of the pipe; 0 = not known on this rung */
+	__u64 bytes; /* pickle, without the length word */
+	__u8 dir;    /* enum dlp_msg_dir */
+	__u8 prefix_len;
+	__u16 rsvd;
+	__u32 rsvd2;
+	__u8 prefix[DLP_MSG_PREFIX]; /* first bytes of the pickle; untrusted */
+	struct dlp_clock clock;	     /* of the thread that sends or receives */
+};
+
+/* A blocked interval longer than the threshold; hdr.ts_ns = back on a CPU. */
+struct dlp_ev_wait {
+	struct dlp_ev_hdr hdr;
+	__u64 start_ns; /* left the CPU */
+	__u64 wake_ns;	/* made runnable */
+	__u64 object;	/* inode, futex address or 0 */
+	__s32 syscall;	/* number on this architecture; -1 = page fault or exception */
+	__u32 state;	/* enum dlp_state */
+	__u32 dev;	/* of the file's super block, kernel's dev_t; 0 = no file */
+	__u32 fs_magic; /* of the file's super block; 0 = no file */
+	__u32 waker_tid; /* ran on the CPU that woke it, on its own behalf or interrupted; 0 = idle */
+	__u32 rsvd;
+};
+
+/* hdr.flags of DLP_EV_CLOCK, DLP_EV_EXIT */
+#define DLP_THREAD_MAIN	   (1u << 0) /* the process's main thread */
+#define DLP_THREAD_GETNEXT (1u << 1) /* has run a GetNext */
+#define DLP_THREAD_DEAD	   (1u << 2) /* its EXIT has been sent; only inside the kernel */
+
+/* Per-thread counts that stay right even when the ring is full. */
+struct dlp_thread_counts {
+	__u64 getnext_cnt; /* outermost GetNext calls that ended */
+	__u64 getnext_ns;
+	struct dlp_clock getnext_split;
+	__u64 send_cnt; /* queue messages */
+	__u64 recv_cnt;
+	__u64 switch_cnt; /* times it left the CPU */
+};
+
+/* A live thread's clock, read by the task iterator; hdr.ts_ns = when it was read. */
+struct dlp_ev_clock {
+	struct dlp_ev_hdr hdr;
+	struct dlp_clock clock; /* the current state's share up to hdr.ts_ns included */
+	struct dlp_thread_counts counts;
+	__u64 traced_ns; /* since when the clock runs */
+	__u64 since_ns;	 /* in the current state since */
+	__u64 getnext_since_ns; /* inside an outermost GetNext since; 0 = outside */
+	struct dlp_clock getnext_now; /* split of that unfinished call so far */
+	__u64 object;		      /* as in dlp_ev_wait, when blocked */
+	__u64 cpu_ns;		      /* the scheduler's CPU time of the thread (sum_exec_runtime) */
+	__u32 state;
+	__s32 syscall; /* when blocked */
+	__u32 dev;
+	__u32 fs_magic;
+	char comm[16]; /* untrusted */
+};
+
+struct dlp_ev_block {
+	struct dlp_ev_hdr hdr; /* ts_ns: completed; tgid, tid: who submitted, 0 = unknown */
+	__u64 queued_ns;       /* submitted by the thread (or issued, where that is not seen) */
+	__u64 issued_ns;       /* given to the device */
+	__u64 sector;
+	__u32 bytes;
+	__u32 dev;   /* kernel's dev_t */
+	__u32 op;    /* REQ_OP_*: 0 read, 1 write */
+	__u32 error; /* 0 = none */
+};
+
+/* hdr.flags of DLP_EV_FORK */
+#define DLP_FORK_THREAD (1u << 0) /* a thread, not a process */
+
+struct dlp_ev_fork {
+	struct dlp_ev_hdr hdr; /* tgid, tid: the parent */
+	__u32 child_tgid;
+	__u32 child_tid;
+};
+
+struct dlp_ev_exec {
+	struct dlp_ev_hdr hdr;
+	char comm[16];
+};
+
+struct dlp_ev_exit {
+	struct dlp_ev_hdr hdr;
+	struct dlp_clock clock; /* final */
+	struct dlp_thread_counts counts;
+	__u64 traced_ns;
+	__u64 cpu_ns;
+	__u32 exit_code; /* wait status */
+	__u32 rsvd;
+};
+
+/* Made by user space: the observed window opens (phase 0), passes an interval (1), closes (2). */
+struct dlp_ev_window {
+	struct dlp_ev_hdr hdr;
+	__u64 realtime_ns; /* CLOCK_REALTIME at hdr.ts_ns */
+	__u32 phase;
+	__u32 rsvd;
+};
+
+/* Made by user space: totals since the window opened. */
+#define DLP_COUNTERS_MAX 32
+
+struct dlp_ev_counters {
+	struct dlp_ev_hdr hdr;
+	__u64 value[DLP_COUNTERS_MAX]; /* indexed by enum dlp_counter, see config.h */
+	__u64 recursion_misses;	       /* summed over all programs */
+	__u64 prog_run_cnt;	       /* BPF program runs while the kernel's statistics were on, */
+	__u64 prog_run_ns;	       /* their time, */
+	__u64 prog_sampled_ns;	       /* and how long they were on: a sample of the window */
+	__u64 daemon_cpu_ns;
+	__u64 daemon_rss_bytes;
+};
+
+/* Made by user space from /proc: what a process of the job is. */
+enum dlp_proc_role {
+	DLP_ROLE_OTHER = 0, /* resource tracker, fork server, helper program */
+	DLP_ROLE_TRAINER = 1,
+	DLP_ROLE_WORKER = 2, /* looks like a DataLoader worker */
+};
+
+struct dlp_ev_proc {
+	struct dlp_ev_hdr hdr; /* tgid = tid = the process */
+	__u64 born_ns;	       /* CLOCK_MONOTONIC */
+	__u32 role;	       /* enum dlp_proc_role */
+	__u32 ppid;
+	__u32 cpus; /* CPUs its main thread may use; 0 = unknown */
+	__u32 rsvd;
+	__u64 read_bytes;  /* from block devices, /proc/PID/io */
+	__u64 majflt;
+	__u64 utime_ns;
+	__u64 stime_ns;
+	__u32 threads;
+	__u32 ended; /* 1: gone, the other figures are the last that were read */
+};
+
+#define DLP_ASSERT_SIZE(type, bytes) \
+	_Static_assert(sizeof(struct type) == (bytes), #type " changed its size")
+#define DLP_ASSERT_OFFSET(type, field, bytes) \
+	_Static_assert(__builtin_offsetof(struct type, field) == (bytes), #type "." #field " moved")
+
+DLP_ASSERT_SIZE(dlp_ev_hdr, 24);
+DLP_ASSERT_OFFSET(dlp_ev_hdr, ts_ns, 8);
+DLP_ASSERT_OFFSET(dlp_ev_hdr, tgid, 16);
+DLP_ASSERT_SIZE(dlp_clock, 96);
+DLP_ASSERT_SIZE(dlp_ev_scope, 136);
+DLP_ASSERT_OFFSET(dlp_ev_scope, split, 40);
+DLP_ASSERT_SIZE(dlp_ev_label, 128);
+DLP_ASSERT_OFFSET(dlp_ev_label, text, 32);
+DLP_ASSERT_SIZE(dlp_ev_msg, 192);
+DLP_ASSERT_OFFSET(dlp_ev_msg, prefix, 48);
+DLP_ASSERT_OFFSET(dlp_ev_msg, clock, 96);
+DLP_ASSERT_SIZE(dlp_ev_wait, 72);
+DLP_ASSERT_SIZE(dlp_thread_counts, 136);
+DLP_ASSERT_SIZE(dlp_ev_clock, 424);
+DLP_ASSERT_OFFSET(dlp_ev_clock, state, 392);
+DLP_ASSERT_SIZE(dlp_ev_block, 64);
+DLP_ASSERT_SIZE(dlp_ev_fork, 32);
+DLP_ASSERT_SIZE(dlp_ev_exec, 40);
+DLP_ASSERT_SIZE(dlp_ev_exit, 280);
+DLP_ASSERT_SIZE(dlp_ev_window, 40);
+DLP_ASSERT_SIZE(dlp_ev_counters, 328);
+DLP_ASSERT_SIZE(dlp_ev_proc, 88);
+
+#endif /* DLPROF_EVENT_H */
