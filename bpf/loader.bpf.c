@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * record_function scopes: GetNext, optimizer steps, the job's own labels. Entry and exit are
+ * paired here, on a stack per thread, and one event is sent per scope, when it ends.
+ *
+ * Entry probes only: the functions can throw, and a C++ exception that unwinds through a return
+ * probe aborts the target. Which functions these are on which torch: user/probes.c.
+ */
+#include "compat.bpf.h"
+#include "logic.bpf.h"
+
+struct label_key {
+	char text[DLP_LABEL_MAX];
+} __attribute__((aligned(8)));
+
+struct label_value {
+	u32 id;
+	u32 flags; /* DLP_SCOPE_GETNEXT */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DLP_LABELS_MAX);
+	__type(key, struct label_key);
+	__type(value, struct label_value);
+} dlp_labels SEC(".maps");
+
+/* Ids given so far. The map hands each out once, whoever asks at the same time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DLP_LABELS_MAX);
+	__type(key, u32);
+	__type(value, u32);
+} dlp_label_ids SEC(".maps");
+
+/* Where to look for the next free id: a hint, so it needs no lock. */
+static u32 label_hint = 1;
+
+/* Threads that may meet the same new id at once; more give up and count the label as lost. */
+#define LABEL_ID_TRIES 16
+
+/* Rung op: the enter operator's Symbol in this torch, learned from a label that is known; 0 = not yet */
+static u32 op_enter_symbol;
+
+/* Not variables: the compiler folds them away, and BTF would still name them. */
+#define GETNEXT_PREFIX "enumerate(DataLoader)#"
+#define STEP_PREFIX "Optimizer."
+
+static __always_inline bool has_prefix(const char *text, const char *prefix, u32 len)
+{
+	for (u32 i = 0; i < len; i++) {
+		if (text[i] != prefix[i])
+			return false;
+	}
+	return true;
+}
+
+static __always_inline u32 new_label_id(void)
+{
+	u32 hint = label_hint, one = 1;
+
+	for (u32 i = 0; i < LABEL_ID_TRIES; i++) {
+		u32 id = hint + i;
+
+		if (!bpf_map_update_elem(&dlp_label_ids, &id, &one, BPF_NOEXIST)) {
+			label_hint = id + 1;
+			return id;
+		}
+	}
+	return 0;
+}
+
+/* First sight of a label: gives it an id and tells user space its text. */
+static __always_inline void announce_label(const struct label_key *key, u64 now,
+					   struct label_value *ret)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct dlp_ev_label *event;
+	struct label_value *other;
+
+	ret->flags = has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ?
+			     DLP_SCOPE_GETNEXT : 0;
+	ret->id = new_label_id();
+	if (!ret->id) {
+		dlp_count(DLP_CNT_LABELS_FULL);
+		return;
+	}
+	if (bpf_map_update_elem(&dlp_labels, key, ret, BPF_NOEXIST)) {
+		other = bpf_map_lookup_elem(&dlp_labels, key);
+		if (other) {
+			*ret = *other;
+			return;
+		}
+		dlp_count(DLP_CNT_LABELS_FULL);
+		ret->id = 0;
+		return;
+	}
+	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
+	if (!event) {
+		/* forget it: the next scope tries again, and its text is not lost for good */
+		bpf_map_delete_elem(&dlp_labels, key);
+		return;
+	}
+	event->label = ret->id;
+	event->flags = ret->flags;
+	__builtin_memcpy(event->text, key->text, sizeof(event->text));
+	dlp_submit(event);
+}
+
+/*
+ * FNV-1a over 64-bit words instead of bytes, never 0. Two labels of one thread that share all 64
+ * bits would be taken for one: not by chance, and on purpose it only mislabels their author's job.
+ */
+static __always_inline u64 hash_label(const struct label_key *key)
+{
+	u64 hash = 0xcbf29ce484222325ull;
+
+	for (u32 i = 0; i < DLP_LABEL_MAX; i += sizeof(u64))
+		hash = (hash ^ *(const u64 *)(key->text + i)) * 0x100000001b3ull;
+	return (hash ^ hash >> 32) | 1;
+}
+
+/* Reads a label (NUL-terminated, in the target) and finds its id. */
+static __always_inline int find_label(struct dlp_thread *thread, const void *user_text, u64 now,
+				      struct label_key *key, struct label_value *ret)
+{
+	struct dlp_label_cache *cached;
+	struct label_value *known;
+	long len;
+	u64 hash;
+
+	__builtin_memset(key, 0, sizeof(*key));
+	len = bpf_probe_read_user_str(key->text, sizeof(key->text), user_text);
+	if (len <= 0) {
+		dlp_count(DLP_CNT_LABEL_FAULT);
+		return -1;
+	}
+	hash = hash_label(key);
+	cached = &thread->label[hash >> 1 & (DLP_LABEL_CACHE - 1)];
+	if (cached->hash == hash) {
+		ret->id = cached->id;
+		ret->flags = cached->flags;
+		return 0;
+	}
+	known = bpf_map_lookup_elem(&dlp_labels, key);
+	if (known)
+		*ret = *known;
+	else
+		announce_label(key, now, ret);
+	if (ret->id) {
+		cached->hash = hash;
+		cached->id = ret->id;
+		cached->flags = ret->flags;
+	}
+	return 0;
+}
+
+static __always_inline void push(struct dlp_thread *thread, const struct label_value *label,
+				 u32 extra_flags, u64 now)
+{
+	u32 at = thread->depth++;
+	u32 flags = label->flags | extra_flags;
+
+	if (at >= DLP_SCOPE_DEPTH) {
+		dlp_count(DLP_CNT_SCOPE_DEEP);
+		return;
+	}
+	at &= DLP_SCOPE_DEPTH - 1;
+	dlp_clock_read(thread, now, &thread->frame_clock[at]);
+	if ((flags & DLP_SCOPE_GETNEXT) && !(flags & DLP_FRAME_SILENT)) {
+		if (!thread->getnext_depth++) {
+			flags |= DLP_SCOPE_OUTER;
+			thread->getnext_frame = at;
+			thread->getnext_since_ns = now;
+			thread->flags |= DLP_THREAD_GETNEXT;
+		}
+	}
+	thread->frame[at].start_ns = now;
+	thread->frame[at].label = label->id;
+	thread->frame[at].flags = flags;
+}
+
+/* The counts in the thread stay right when the ring is full and the event is lost. */
+static __always_inline void count_getnext(struct dlp_thread *thread, const struct dlp_frame *frame,
+					  const struct dlp_clock *split, u64 now)
+{
+	thread->getnext_depth--;
+	if (!(frame->flags & DLP_SCOPE_OUTER))
+		return;
+	thread->getnext_since_ns = 0;
+	thread->getnext_cnt++;
+	thread->getnext_ns += now - frame->start_ns;
+	for (int i = 0; i < DLP_ST_MAX; i++)
+		thread->getnext_split.ns[i] += split->ns[i];
+}
+
+static __always_inline void pop(struct dlp_thread *thread, u64 now)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct dlp_ev_scope *event;
+	struct dlp_clock split;
+	struct dlp_frame frame;
+	u32 at;
+
+	if (!thread->depth) {
+		dlp_count(DLP_CNT_SCOPE_UNPAIRED);
+		return;
+	}
+	at = --thread->depth;
+	if (at >= DLP_SCOPE_DEPTH)
+		return;
+	at &= DLP_SCOPE_DEPTH - 1;
+	frame = thread->frame[at];
+	if (frame.flags & DLP_FRAME_SILENT)
+		return;
+	dlp_clock_read(thread, now, &split);
+	for (int i = 0; i < DLP_ST_MAX; i++)
+		split.ns[i] -= thread->frame_clock[at].ns[i];
+	if (frame.flags & DLP_SCOPE_GETNEXT)
+		count_getnext(thread, &frame, &split, now);
+	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, pid_tgid >> 32, (u32)pid_tgid, now);
+	if (!event)
+		return;
+	event->hdr.flags = frame.flags & (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
+	event->start_ns = frame.start_ns;
+	event->label = frame.label;
+	event->depth = at;
+	event->split = split;
+	dlp_submit(event);
+}
+
+/* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
+SEC("uprobe")
+int dlp_scope_enter(struct pt_regs *ctx)
+{
+	struct dlp_thread *thread = dlp_thread_current();
+	struct label_value label = {};
+	struct label_key key;
+	void *text = NULL;
+	u64 now;
+
+	if (!thread)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx)))
+		dlp_count(DLP_CNT_LABEL_FAULT);
+	else
+		find_label(thread, text, now, &key, &label);
+	/* also without a label: its exit will come */
+	push(thread, &label, 0, now);
+	return 0;
+}
+
+SEC("uprobe")
+int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
+{
+	struct dlp_thread *thread = dlp_thread_current();
+
+	if (thread)
+		pop(thread, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* The parts of a Python tuple and its first item the rung op looks at (CPython 3.8 to 3.14). */
+struct py_tuple {
+	u64 refcnt;
+	u64 type;
+	u64 size;
+	u64 item0;
+};
+
+struct py_str {
+	u64 refcnt;
+	u64 type;
+	u64 length;
+	u64 hash;
+	u32 state; /* bit 5: compact, bit 6: ASCII (Include/cpython/unicodeobject.h) */
+};
+
+/*
+ * torch.ops dispatch (rung op): record_function's operators are told from others by their
+ * Symbol, the exit operator's is a fixed distance from the enter operator's. Modes (default
+ * device, fake tensors) make the same call twice, nested: only the outer one is reported.
+ */
+static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 item, u64 now)
+{
+	struct label_value label = {};
+	struct label_key key;
+	struct py_str str;
+	u32 extra = 0;
+
+	if (op_enter_symbol && symbol != op_enter_symbol)
+		return;
+	if (bpf_probe_read_user(&str, sizeof(str), (void *)item) || (str.state >> 5 & 3) != 3)
+		return;
+	if (!op_enter_symbol) {
+		char start[sizeof(GETNEXT_PREFIX)] = {};
+
+		bpf_probe_read_user_str(start, sizeof(start), (void *)item + dlp_cfg.str_data_off);
+		if (!has_prefix(start, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) &&
+		    !has_prefix(start, STEP_PREFIX, sizeof(STEP_PREFIX) - 1))
+			return;
+		op_enter_symbol = symbol;
+	}
+	if (find_label(thread, (void *)item + dlp_cfg.str_data_off, now, &key, &label))
+		return;
+	for (u32 i = 0; i < DLP_SCOPE_DEPTH; i++) {
+		if (i < thread->depth && label.id && thread->frame[i].label == label.id)
+			extra = DLP_FRAME_SILENT;
+	}
+	push(thread, &label, extra, now);
+}
+
+SEC("uprobe")
+int dlp_scope_op(struct pt_regs *ctx)
+{
+	struct dlp_thread *thread = dlp_thread_current();
+	u64 args = dlp_param(ctx, dlp_cfg.op_args_param), third = PT_REGS_PARM3(ctx), tuple_at = 0;
+	u64 fourth = dlp_param(ctx, 4);
+	struct py_tuple tuple;
+	u32 symbol;
+
+	if (!thread)
+		return 0;
+	/* the Symbol is the argument before the tuple: a struct of 4 bytes passed by value */
+	symbol = (u32)(dlp_cfg.op_args_param == 4 ? third : fourth);
+	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||
+	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
+		return 0;
+	if (tuple.size == 2)
+		op_enter(thread, symbol, tuple.item0, bpf_ktime_get_ns());
+	else if (tuple.size == 1 && op_enter_symbol &&
+		 symbol == op_enter_symbol + dlp_cfg.op_exit_delta)
+		pop(thread, bpf_ktime_get_ns());
+	return 0;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The maps all programs share (defined in core.bpf.c), the per-thread state, and how events,
+ * threads and counters are reached.
+ */
+#ifndef DLP_MAPS_BPF_H
+#define DLP_MAPS_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "dlprof/config.h"
+
+/* One open record_function scope. */
+struct dlp_frame {
+	u64 start_ns;
+	u32 label;
+	u32 flags; /* DLP_SCOPE_*, DLP_FRAME_* */
+};
+
+#define DLP_FRAME_SILENT (1u << 16) /* the same scope seen twice (rung op): only paired */
+
+/*
+ * Why a thread is off the CPU, as far as its registers and files tell; the fields are those of
+ * struct dlp_ev_wait.
+ */
+struct dlp_blocked {
+	u32 state;
+	s32 syscall;
+	u64 object;
+	u32 dev;
+	u32 fs_magic;
+};
+
+/* A label the thread has used: found again by its hash alone, without the table. */
+struct dlp_label_cache {
+	u64 hash; /* 0 = empty */
+	u32 id;
+	u32 flags;
+};
+
+/* A training loop has three or four labels; direct mapped. Power of two. */
+#define DLP_LABEL_CACHE 8
+
+/*
+ * A traced thread. Written only by programs that run on behalf of the thread itself (scopes,
+ * messages) or under the run queue's lock (switch, wakeup), so no two writers meet; the task
+ * iterator reads it from elsewhere, see dlp_clock_read().
+ */
+struct dlp_thread {
+	/* What every switch touches comes first, in as few cache lines as can be. */
+	u64 since_ns; /* in `state` since; 0 while the clock is being changed */
+	u32 state;
+	u32 flags; /* DLP_THREAD_* */
+	u32 tgid;
+	u32 trainer;
+	u64 off_ns;  /* left the CPU, blocked; 0 = not */
+	u64 wake_ns; /* made runnable after that */
+	u64 switch_cnt;
+	u32 waker;
+	u32 rsvd;
+	u64 idle_pipe; /* inode of the index pipe it was seen waiting on */
+	struct dlp_clock clock;
+	struct dlp_blocked blocked;
+	u64 gil_lo; /* from the job table once it is known there */
+	u64 gil_hi;
+	u64 traced_ns; /* 0 = not initialised */
+
+	struct dlp_label_cache label[DLP_LABEL_CACHE];
+	u32 depth; /* open scopes, those deeper than DLP_SCOPE_DEPTH included */
+	u32 getnext_depth;
+	struct dlp_frame frame[DLP_SCOPE_DEPTH];
+	struct dlp_clock frame_clock[DLP_SCOPE_DEPTH]; /* reading when it was entered */
+	u64 getnext_since_ns;
+	u32 getnext_frame; /* index of that frame, valid while getnext_since_ns is set */
+
+	u32 send_expect; /* length word sent on its own: bytes of the body that must follow */
+	u32 recv_expect; /* bytes of the message still to be read (syscall rung) */
+	u32 recv_bytes;	 /* its whole length */
+	u64 recv_inode;
+	u8 recv_prefix_len;
+	u8 recv_prefix[DLP_MSG_PREFIX];
+
+	u64 getnext_cnt; /* these five: struct dlp_thread_counts */
+	u64 getnext_ns;
+	struct dlp_clock getnext_split;
+	u64 send_cnt;
+	u64 recv_cnt;
+};
+
+extern const volatile struct dlp_config dlp_cfg;
+
+struct dlp_job_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DLP_JOB_MAX);
+	__type(key, u32); /* tgid */
+	__type(value, struct dlp_job);
+};
+
+struct dlp_ring_map {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20); /* user space sets its own */
+};
+
+struct dlp_counters_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, DLP_CNT_MAX);
+	__type(key, u32);
+	__type(value, u64);
+};
+
+struct dlp_storage_map {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct dlp_thread);
+};
+
+/* Preallocated: run-time allocation in tracing programs warns before 6.1. */
+struct dlp_threads_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DLP_THREADS_MAX);
+	__type(key, u32); /* tid */
+	__type(value, struct dlp_thread);
+};
+
+/* Inodes of index pipes, learned from what the trainer sends. */
+struct dlp_pipes_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, DLP_PIPES_MAX);
+	__type(key, u64);
+	__type(value, u32);
+};
+
+extern struct dlp_job_map dlp_job SEC(".maps");
+extern struct dlp_ring_map dlp_ring SEC(".maps");
+extern struct dlp_counters_map dlp_counters SEC(".maps");
+extern struct dlp_storage_map dlp_storage SEC(".maps");
+extern struct dlp_threads_map dlp_threads SEC(".maps");
+extern struct dlp_pipes_map dlp_pipes SEC(".maps");
+
+/* An empty thread to initialise hash entries from: too large for the stack. */
+static const struct dlp_thread dlp_no_thread __attribute__((unused));
+
+static __always_inline void dlp_count_add(u32 counter, u64 n)
+{
+	u64 *value = bpf_map_lookup_elem(&dlp_counters, &counter);
+
+	if (value)
+		*value += n;
+}
+
+static __always_inline void dlp_count(u32 counter)
+{
+	dlp_count_add(counter, 1);
+}
+
+/*
+ * A zeroed record of the given type in the ring, header filled; NULL (and counted) when the ring
+ * is full. Must be followed by dlp_submit() soon: the reader stops at an open record.
+ */
+#define dlp_reserve(type, kind_, task_tgid, task_tid, now)                                         \
+	({                                                                                         \
+		struct type *record = bpf_ringbuf_reserve(&dlp_ring, sizeof(*record), 0);          \
+		if (record) {                                                                      \
+			__builtin_memset(record, 0, sizeof(*record));                              \
+			record->hdr.size = sizeof(*record);                                        \
+			record->hdr.kind = (kind_);                                                \
+			record->hdr.cpu = bpf_get_smp_processor_id();                              \
+			record->hdr.ts_ns = (now);                                                 \
+			record->hdr.tgid = (task_tgid);                                            \
+			record->hdr.tid = (task_tid);                                              \
+		} else {                                                                           \
+			dlp_count(DLP_CNT_RING_FULL);                                              \
+			dlp_count_add(DLP_CNT_RING_BYTES, sizeof(*record));                        \
+		}                                                                                  \
+		record;                                                                            \
+	})
+
+/*
+ * The reader looks at the ring by itself several times a second; waking it for each record would
+ * be the dearest part of an event, so it is woken only when the ring fills.
+ */
+static __always_inline void dlp_submit(void *record)
+{
+	u64 unread = bpf_ringbuf_query(&dlp_ring, BPF_RB_AVAIL_DATA);
+
+	bpf_ringbuf_submit(record, unread >= dlp_cfg.ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP :
+									 BPF_RB_NO_WAKEUP);
+}
+
+/* The thread's state, NULL when it is not traced: the cheapest test there is for strangers. */
+static __always_inline struct dlp_thread *dlp_thread_get(struct task_struct *task)
+{
+	u32 tid;
+
+	if (dlp_cfg.use_task_storage) {
+		/* most threads of the machine have no storage at all: one load tells */
+		if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
+			return NULL;
+		return bpf_task_storage_get(&dlp_storage, task, 0, 0);
+	}
+	tid = task->pid;
+	return bpf_map_lookup_elem(&dlp_threads, &tid);
+}
+
+static __always_inline struct dlp_thread *dlp_thread_current(void)
+{
+	u32 tid;
+
+	if (dlp_cfg.use_task_storage)
+		return bpf_task_storage_get(&dlp_storage, bpf_get_current_task_btf(), 0, 0);
+	tid = (u32)bpf_get_current_pid_tgid();
+	return bpf_map_lookup_elem(&dlp_threads, &tid);
+}
+
+/* Gives a thread of the job its clock, which starts now in the given state. */
+static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *task, u32 trainer,
+							 u32 state, u64 now)
+{
+	u32 tid = task->pid;
+	struct dlp_thread *thread;
+
+	if (dlp_cfg.use_task_storage) {
+		thread = bpf_task_storage_get(&dlp_storage, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	} else {
+		bpf_map_update_elem(&dlp_threads, &tid, &dlp_no_thread, BPF_NOEXIST);
+		thread = bpf_map_lookup_elem(&dlp_threads, &tid);
+	}
+	if (!thread) {
+		dlp_count(DLP_CNT_STORAGE);
+		return NULL;
+	}
+	/* a switch may have come first: its reading is newer */
+	if (thread->traced_ns)
+		return thread;
+	thread->tgid = task->tgid;
+	thread->trainer = trainer;
+	thread->flags = task->pid == task->tgid ? DLP_THREAD_MAIN : 0;
+	thread->state = state;
+	thread->traced_ns = now;
+	thread->since_ns = now;
+	return thread;
+}
+
+static __always_inline void dlp_thread_drop(struct task_struct *task)
+{
+	u32 tid = task->pid;
+
+	/* task storage goes with the task */
+	if (!dlp_cfg.use_task_storage)
+		bpf_map_delete_elem(&dlp_threads, &tid);
+}
+
+/*
+ * Moves the clock to now and the thread into another state. since_ns is 0 meanwhile, so that a
+ * reader on another CPU sees that it must read again (stores are seen in order on x86; on arm64
+ * a reader can be wrong by one interval in this window of a few nanoseconds).
+ */
+static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state, u64 now)
+{
+	u64 since = thread->since_ns;
+	u32 old = thread->state;
+
+	*(volatile u64 *)&thread->since_ns = 0;
+	/* clocks of different CPUs may differ by some nanoseconds */
+	if (old < DLP_ST_MAX && now > since)
+		thread->clock.ns[old] += now - since;
+	else
+		now = since;
+	*(volatile u32 *)&thread->state = state;
+	*(volatile u64 *)&thread->since_ns = now;
+}
+
+/* As often as a thread can plausibly switch while it is being read. */
+#define DLP_CLOCK_READ_TRIES 4
+
+/* Copies the clock, the current state's share up to now included. */
+static __always_inline void dlp_clock_read(struct dlp_thread *thread, u64 now, struct dlp_clock *ret)
+{
+	u64 since = 0;
+	u32 state = 0;
+
+	for (int i = 0; i < DLP_CLOCK_READ_TRIES; i++) {
+		since = *(volatile u64 *)&thread->since_ns;
+		state = *(volatile u32 *)&thread->state;
+		__builtin_memcpy(ret, &thread->clock, sizeof(*ret));
+		if (since && since == *(volatile u64 *)&thread->since_ns)
+			break;
+	}
+	if (since && now > since && state < DLP_ST_MAX)
+		ret->ns[state] += now - since;
+}
+
+static __always_inline void dlp_counts_read(const struct dlp_thread *thread,
+					    struct dlp_thread_counts *ret)
+{
+	ret->getnext_cnt = thread->getnext_cnt;
+	ret->getnext_ns = thread->getnext_ns;
+	ret->getnext_split = thread->getnext_split;
+	ret->send_cnt = thread->send_cnt;
+	ret->recv_cnt = thread->recv_cnt;
+	ret->switch_cnt = thread->switch_cnt;
+}
+
+#endif /* DLP_MAPS_BPF_H */

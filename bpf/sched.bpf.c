@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state clock: what every thread of the job does at every moment, moved at sched_switch and
+ * sched_wakeup only, and the long blocked intervals one by one.
+ */
+#include "classify.bpf.h"
+
+/* Back on a CPU after a blocked interval: send it if it was long. */
+static __always_inline void send_wait(struct task_struct *task, struct dlp_thread *thread, u64 now)
+{
+	struct dlp_ev_wait *wait;
+
+	if (!dlp_cfg.has_wait_events || !(thread->flags & (DLP_THREAD_MAIN | DLP_THREAD_GETNEXT)) ||
+	    now - thread->off_ns < dlp_cfg.long_wait_ns)
+		return;
+	wait = dlp_reserve(dlp_ev_wait, DLP_EV_WAIT, thread->tgid, task->pid, now);
+	if (!wait)
+		return;
+	wait->start_ns = thread->off_ns;
+	wait->wake_ns = thread->wake_ns ? thread->wake_ns : now;
+	wait->waker_tid = thread->waker;
+	wait->object = thread->blocked.object;
+	wait->syscall = thread->blocked.syscall;
+	wait->state = thread->blocked.state;
+	wait->dev = thread->blocked.dev;
+	wait->fs_magic = thread->blocked.fs_magic;
+	dlp_submit(wait);
+}
+
+SEC("tp_btf/sched_switch")
+int dlp_switch(u64 *ctx)
+{
+	/* (bool preempt, prev, next, unsigned int prev_state); preempt: still runnable, whatever it
+	 * was about to wait for */
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct dlp_thread *thread;
+	u64 now = 0;
+
+	thread = dlp_thread_get(prev);
+	if (thread) {
+		u32 state = dlp_cfg.has_prev_state ? (u32)ctx[3] : dlp_task_state(prev);
+
+		now = bpf_ktime_get_ns();
+		thread->switch_cnt++;
+		if (ctx[0] & 1 || !state) {
+			dlp_clock_move(thread, DLP_ST_RUNQ, now);
+		} else {
+			classify(prev, thread, state, true, &thread->blocked);
+			dlp_clock_move(thread, thread->blocked.state, now);
+			thread->off_ns = now;
+			thread->wake_ns = 0;
+		}
+	}
+	thread = dlp_thread_get(next);
+	if (thread) {
+		if (!now)
+			now = bpf_ktime_get_ns();
+		dlp_clock_move(thread, DLP_ST_RUN, now);
+		if (thread->off_ns) {
+			send_wait(next, thread, now);
+			thread->off_ns = 0;
+		}
+	}
+	return 0;
+}
+
+static __always_inline int woken(struct task_struct *task)
+{
+	struct dlp_thread *thread = dlp_thread_get(task);
+	u64 now;
+
+	/* a thread that is woken before it has switched out was never off the CPU */
+	if (!thread || thread->state == DLP_ST_RUN || thread->state == DLP_ST_RUNQ)
+		return 0;
+	now = bpf_ktime_get_ns();
+	dlp_clock_move(thread, DLP_ST_RUNQ, now);
+	thread->wake_ns = now;
+	thread->waker = (u32)bpf_get_current_pid_tgid();
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int dlp_wakeup(u64 *ctx)
+{
+	return woken((struct task_struct *)ctx[0]);
+}
+
+/* Not followed by sched_wakeup: without it a new thread's wait for its first CPU would be lost. */
+SEC("tp_btf/sched_wakeup_new")
+int dlp_wakeup_new(u64 *ctx)
+{
+	return woken((struct task_struct *)ctx[0]);
+}
