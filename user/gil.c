@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where the interpreter's global lock lies in any process of the job. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "elf_sym.h"
+#include "mapped.h"
+#include "target.h"
+
+/* libpython, else the executable; another program's executable simply has no _PyRuntime. */
+static const struct dlp_proc_map *interpreter(const char *root, pid_t pid,
+					      const struct dlp_proc_maps *maps)
+{
+	const struct dlp_proc_map *map = dlp_mapped_find(maps, DLP_MAPPED_LIBPYTHON);
+	char exe[PATH_MAX];
+
+	if (map || dlp_proc_exe(root, pid, exe, sizeof(exe)))
+		return map;
+	return dlp_mapped_find_path(maps, exe);
+}
+
+int dlp_target_gil(const char *root, pid_t pid, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+	struct dlp_proc_maps maps _cleanup_maps_ = { 0 };
+	struct dlp_process_view view = { .root = root, .pid = pid, .maps = &maps };
+	struct dlp_mapped python = { 0 };
+	const struct dlp_proc_map *map;
+	struct dlp_elf_sym sym;
+	uint64_t bias;
+	int err;
+
+	err = dlp_proc_maps_read(root, pid, &maps);
+	if (err)
+		return err;
+	map = interpreter(root, pid, &maps);
+	if (!map)
+		return -ENOENT;
+	err = dlp_mapped_open(&view, map, &python);
+	if (!err)
+		err = dlp_elf_find(python.elf, DLP_ELF_OBJECT, DLP_ELF_EXACT, "_PyRuntime", &sym);
+	if (!err)
+		err = dlp_mapped_bias(&view, &python, &bias);
+	if (!err) {
+		*ret_lo = sym.addr + bias;
+		*ret_hi = *ret_lo + sym.size;
+	}
+	dlp_mapped_fini(&python);
+	return err;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "jobs.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlprof/config.h"
+#include "proc_role.h"
+#include "procfs.h"
+#include "target.h"
+#include "util.h"
+
+/* As many as the kernel side's job table holds. */
+#define PROCS_MAX DLP_JOB_MAX
+/*
+ * Reports during which a young process is looked at again: a worker takes its name and a spawned
+ * one loads its interpreter some time after its birth.
+ */
+#define YOUNG_REPORTS 30
+
+struct proc {
+	struct dlp_ev_proc event; /* newest figures; hdr.size 0 = none read yet */
+	unsigned int reports;
+	bool needs_lock; /* its interpreter was not there yet */
+	bool ended;
+};
+
+struct dlp_jobs {
+	const char *root;
+	pid_t trainer;
+	struct proc *proc;
+	size_t cnt, room;
+};
+
+int dlp_jobs_new(const char *root, pid_t trainer, struct dlp_jobs **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	(*ret)->root = root;
+	(*ret)->trainer = trainer;
+	return 0;
+}
+
+void dlp_jobs_free(struct dlp_jobs *jobs)
+{
+	if (!jobs)
+		return;
+	free(jobs->proc);
+	free(jobs);
+}
+
+static struct proc *find(const struct dlp_jobs *jobs, uint32_t pid)
+{
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		if (jobs->proc[i].event.hdr.tgid == pid && !jobs->proc[i].ended)
+			return &jobs->proc[i];
+	}
+	return NULL;
+}
+
+/* A new entry, or NULL when there is no room: its figures will be missing, nothing else. */
+static struct proc *append(struct dlp_jobs *jobs, uint32_t pid)
+{
+	struct proc *proc;
+
+	if (jobs->cnt == jobs->room) {
+		size_t room = jobs->room ? jobs->room * 2 : 16;
+
+		if (jobs->cnt >= PROCS_MAX)
+			return NULL;
+		proc = realloc(jobs->proc, room * sizeof(*proc));
+		if (!proc)
+			return NULL;
+		jobs->proc = proc;
+		jobs->room = room;
+	}
+	proc = &jobs->proc[jobs->cnt++];
+	memset(proc, 0, sizeof(*proc));
+	proc->event.hdr.tgid = pid;
+	proc->event.hdr.tid = pid;
+	return proc;
+}
+
+int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx)
+{
+	_cleanup_free_ pid_t *pids = calloc(PROCS_MAX, sizeof(*pids));
+	size_t cnt = 0;
+	int err;
+
+	if (!pids)
+		return -ENOMEM;
+	pids[0] = jobs->trainer;
+	err = dlp_proc_descendants(jobs->root, jobs->trainer, pids + 1, PROCS_MAX - 1, &cnt);
+	if (err && err != -ENOSPC)
+		return err;
+	for (size_t i = 0; i <= cnt; i++) {
+		uint64_t lo = 0, hi = 0;
+		struct proc *proc;
+
+		if (find(jobs, (uint32_t)pids[i]))
+			continue;
+		proc = append(jobs, (uint32_t)pids[i]);
+		if (proc)
+			proc->needs_lock = dlp_target_gil(jobs->root, pids[i], &lo, &hi) != 0;
+		err = add(ctx, pids[i], lo, hi);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void dlp_jobs_apply(struct dlp_jobs *jobs, const struct dlp_ev_hdr *hdr)
+{
+	const struct dlp_ev_fork *fork = (const void *)hdr;
+	struct proc *proc;
+
+	switch (hdr->kind) {
+	case DLP_EV_FORK:
+		if (!(hdr->flags & DLP_FORK_THREAD) && !find(jobs, fork->child_tgid)) {
+			proc = append(jobs, fork->child_tgid);
+			if (proc)
+				proc->event.born_ns = hdr->ts_ns;
+		}
+		break;
+	case DLP_EV_EXEC:
+		proc = find(jobs, hdr->tgid);
+		if (proc) {
+			proc->needs_lock = true;
+			proc->reports = 0;
+		}
+		break;
+	case DLP_EV_EXIT:
+		/* other threads may live on for a moment, but the process is over with its main one */
+		proc = hdr->tgid == hdr->tid ? find(jobs, hdr->tgid) : NULL;
+		if (proc)
+			proc->ended = true;
+		break;
+	}
+}
+
+/* Reads what /proc says of a process; false when it has gone. What is not readable stays as it was. */
+static bool read_figures(const struct dlp_jobs *jobs, struct proc *proc)
+{
+	pid_t pid = (pid_t)proc->event.hdr.tgid;
+	struct dlp_proc_status status;
+	struct dlp_proc_stat stat;
+	enum dlp_proc_role role;
+	uint64_t bytes;
+
+	if (dlp_proc_stat(jobs->root, pid, &stat))
+		return false;
+	proc->event.ppid = (uint32_t)stat.ppid;
+	proc->event.majflt = stat.majflt;
+	proc->event.utime_ns = stat.utime_ns;
+	proc->event.stime_ns = stat.stime_ns;
+	proc->event.threads = stat.threads;
+	/* the fork event is exact, the tick count is not */
+	if (!proc->event.born_ns)
+		proc->event.born_ns = dlp_proc_born_ns(stat.start_ticks);
+	if (!dlp_proc_status(jobs->root, pid, &status))
+		proc->event.cpus = status.cpus;
+	if (!dlp_proc_read_bytes(jobs->root, pid, &bytes))
+		proc->event.read_bytes = bytes;
+	if (proc->reports < YOUNG_REPORTS && !dlp_proc_role(jobs->root, jobs->trainer, pid, &role))
+		proc->event.role = pid == jobs->trainer ? DLP_ROLE_TRAINER : role;
+	return true;
+}
+
+static void forget_ended(struct dlp_jobs *jobs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		if (!jobs->proc[i].ended)
+			jobs->proc[kept++] = jobs->proc[i];
+	}
+	jobs->cnt = kept;
+}
+
+int dlp_jobs_report(struct dlp_jobs *jobs, uint64_t now_ns, dlp_jobs_event_fn emit,
+		    dlp_jobs_add_fn add, void *ctx)
+{
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		struct proc *proc = &jobs->proc[i];
+		uint64_t lo, hi;
+		int err;
+
+		if (!proc->ended && !read_figures(jobs, proc))
+			proc->ended = true;
+		if (!proc->ended && proc->needs_lock && proc->reports < YOUNG_REPORTS &&
+		    !dlp_target_gil(jobs->root, (pid_t)proc->event.hdr.tgid, &lo, &hi)) {
+			proc->needs_lock = false;
+			err = add(ctx, (pid_t)proc->event.hdr.tgid, lo, hi);
+			if (err)
+				return err;
+		}
+		proc->reports++;
+		proc->event.hdr.size = sizeof(proc->event);
+		proc->event.hdr.kind = DLP_EV_PROC;
+		proc->event.hdr.ts_ns = now_ns;
+		proc->event.ended = proc->ended;
+		err = emit(ctx, &proc->event, sizeof(proc->event));
+		if (err)
+			return err;
+	}
+	forget_ended(jobs);
+	return 0;
+}
+
+size_t dlp_jobs_workers(const struct dlp_jobs *jobs)
+{
+	size_t workers = 0;
+
+	for (size_t i = 0; i < jobs->cnt; i++)
+		workers += !jobs->proc[i].ended && jobs->proc[i].event.role == DLP_ROLE_WORKER;
+	return workers;
+}

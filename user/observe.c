@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "observe.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "decode.h"
+#include "diagnose.h"
+#include "jobs.h"
+#include "sysfs.h"
+#include "text.h"
+#include "util.h"
+
+/*
+ * The ring is read this often although nothing wakes us: rare enough to cost nothing, often
+ * enough that a verdict is fresh. When it fills up sooner, the programs wake us.
+ */
+#define RING_PERIOD_NS (100 * DLP_NS_PER_MS)
+/* The kernel's program statistics are on for the first of so many intervals (about 50 ns a run). */
+#define SAMPLE_EVERY 10
+
+struct loop {
+	struct dlp_observation *ob;
+	struct dlp_session *session;
+	struct dlp_session_info info;
+	struct dlp_jobs *jobs;
+	struct dlp_missing missing[DLP_FEATURE_MAX + 1];
+	struct rusage usage_start;
+	uint64_t interval_cnt;
+	int epoll_fd, signal_fd, target_fd;
+	bool stop;
+};
+
+static uint64_t timeval_ns(const struct timeval *tv)
+{
+	return (uint64_t)tv->tv_sec * DLP_NS_PER_S + (uint64_t)tv->tv_usec * DLP_NS_PER_US;
+}
+
+/* Every event, whoever made it, goes through here: the one place a recording will tap. */
+static int take(void *ctx, const void *data, size_t bytes)
+{
+	struct loop *loop = ctx;
+	union dlp_event_room room;
+	const struct dlp_ev_hdr *hdr;
+	int err;
+
+	if (!dlp_event_check(data, bytes, &room, &hdr)) {
+		dlp_jobs_apply(loop->jobs, hdr);
+		if (loop->ob->events)
+			dlp_event_print(loop->ob->events, hdr);
+	}
+	err = dlp_model_apply(loop->ob->model, data, bytes);
+	/* malformed and unknown events are counted by the model; only memory ends the run */
+	return err == -ENOMEM ? err : 0;
+}
+
+static int add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
+{
+	struct loop *loop = ctx;
+
+	/* a full table is counted by the programs as well; the others are still observed */
+	(void)dlp_session_add(loop->session, pid, gil_lo, gil_hi);
+	return 0;
+}
+
+static int emit_window(struct loop *loop, uint32_t phase)
+{
+	struct dlp_ev_window event = {
+		.hdr = { .size = sizeof(event), .kind = DLP_EV_WINDOW, .ts_ns = dlp_now_ns(),
+			 .tgid = (uint32_t)loop->ob->target->pid },
+		.realtime_ns = dlp_realtime_ns(),
+		.phase = phase,
+	};
+
+	return take(loop, &event, sizeof(event));
+}
+
+static uint64_t resident_bytes(void)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int emit_counters(struct loop *loop)
+{
+	struct dlp_ev_counters event = {
+		.hdr = { .size = sizeof(event), .kind = DLP_EV_COUNTERS, .ts_ns = dlp_now_ns(),
+			 .tgid = (uint32_t)loop->ob->target->pid },
+	};
+	struct rusage usage;
+
+	dlp_session_counters(loop->session, &event);
+	if (!getrusage(RUSAGE_SELF, &usage))
+		event.daemon_cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime) -
+				      timeval_ns(&loop->usage_start.ru_utime) -
+				      timeval_ns(&loop->usage_start.ru_stime);
+	event.daemon_rss_bytes = resident_bytes();
+	return take(loop, &event, sizeof(event));
+}
+
+/* Reads everything there is to read now. */
+static int gather(struct loop *loop)
+{
+	int err;
+
+	err = dlp_session_consume(loop->session, take, loop);
+	if (err < 0)
+		return err;
+	err = dlp_jobs_report(loop->jobs, dlp_now_ns(), take, add_process, loop);
+	if (err)
+		return err;
+	err = emit_counters(loop);
+	if (err)
+		return err;
+	err = dlp_session_sweep(loop->session, take, loop);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int end_interval(struct loop *loop)
+{
+	struct dlp_verdict verdict;
+	int err;
+
+	err = gather(loop);
+	if (err)
+		return err;
+	err = emit_window(loop, 1);
+	if (err)
+		return err;
+	loop->interval_cnt++;
+	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0);
+	if (loop->ob->options->quiet)
+		return 0;
+	dlp_diagnose(loop->ob->model, &verdict);
+	dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
+	fflush(loop->ob->out);
+	return 0;
+}
+
+static int add_fd(struct loop *loop, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* Signals become readable; they interrupt nothing. */
+static int open_fds(struct loop *loop)
+{
+	sigset_t signals;
+	int err;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	/* a reader that goes away must not take the summary with it */
+	signal(SIGPIPE, SIG_IGN);
+	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	loop->target_fd = (int)syscall(SYS_pidfd_open, loop->ob->target->pid, 0);
+	if (loop->signal_fd < 0 || loop->epoll_fd < 0 || loop->target_fd < 0)
+		return -errno;
+	err = add_fd(loop, loop->signal_fd);
+	if (!err)
+		err = add_fd(loop, loop->target_fd);
+	if (!err)
+		err = add_fd(loop, dlp_session_fd(loop->session));
+	return err;
+}
+
+static int wait_until(struct loop *loop, uint64_t deadline_ns)
+{
+	uint64_t now = dlp_now_ns();
+	/* rounded up: waking a moment early would only mean waiting twice */
+	int timeout = deadline_ns > now ? (int)((deadline_ns - now) / DLP_NS_PER_MS + 1) : 0;
+	struct epoll_event event;
+	int n;
+
+	n = epoll_wait(loop->epoll_fd, &event, 1, timeout);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (n && (event.data.fd == loop->signal_fd || event.data.fd == loop->target_fd))
+		loop->stop = true;
+	return 0;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int run(struct loop *loop)
+{
+	const struct dlp_options *options = loop->ob->options;
+	uint64_t start = dlp_now_ns();
+	uint64_t end = options->duration_ns ? start + options->duration_ns : UINT64_MAX;
+	uint64_t next = start + options->interval_ns;
+	int err;
+
+	while (!loop->stop) {
+		uint64_t now = dlp_now_ns();
+
+		if (now >= end)
+			break;
+		err = wait_until(loop, min_u64(min_u64(next, end), now + RING_PERIOD_NS));
+		if (err)
+			return err;
+		err = dlp_session_consume(loop->session, take, loop);
+		if (err < 0)
+			return err;
+		now = dlp_now_ns();
+		if (now < next || loop->stop || now >= end)
+			continue;
+		err = end_interval(loop);
+		if (err)
+			return err;
+		/* after a pause (suspended machine) go on from now, do not catch up */
+		next += options->interval_ns;
+		if (next <= now)
+			next = now + options->interval_ns;
+	}
+	err = gather(loop);
+	return err ? err : emit_window(loop, 2);
+}
+
+/* The figures of the summary depend on these; without the others only detail is missing. */
+static bool figures_need(enum dlp_feature feature)
+{
+	return feature == DLP_FEATURE_SCOPES || feature == DLP_FEATURE_CLOCKS ||
+	       feature == DLP_FEATURE_CLOCK_ITER || feature == DLP_FEATURE_PROCESS;
+}
+
+static void describe(struct loop *loop)
+{
+	static const char *const scope_rungs[] = {
+		[DLP_SCOPE_KIND_NONE] = NULL,
+		[DLP_SCOPE_KIND_A] = "pair A",
+		[DLP_SCOPE_KIND_B] = "operator dispatch (B)",
+		[DLP_SCOPE_KIND_C] = "pair C",
+	};
+	struct dlp_summary_facts *facts = loop->ob->facts;
+	uint32_t active;
+
+	dlp_session_info(loop->session, &loop->info);
+	active = loop->info.active;
+	facts->target = loop->ob->target;
+	facts->scope_probe_cnt = loop->info.scope_probe_cnt;
+	if (active & DLP_FEATURE_BIT(SCOPES))
+		facts->scope_rung = scope_rungs[loop->ob->target->scope_kind];
+	if (active & DLP_FEATURE_BIT(QUEUE_UPROBE))
+		facts->queue_rung = "uprobes";
+	else if (active & DLP_FEATURE_BIT(QUEUE_SYSCALL))
+		facts->queue_rung = "system calls";
+	if (active & DLP_FEATURE_BIT(CLOCKS))
+		facts->clock_rung = active & DLP_FEATURE_BIT(TASK_STORAGE) ? "task storage" : "hash";
+	facts->block_seen = active & DLP_FEATURE_BIT(BLOCK);
+	facts->process_seen = active & DLP_FEATURE_BIT(PROCESS);
+	facts->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	facts->device_name = dlp_sysfs_block_name;
+	for (int i = 0; i < DLP_FEATURE_MAX; i++) {
+		bool left_out = loop->ob->options->without & (1u << i);
+
+		/* the second rung is missed only when the first is missing too */
+		if (i == DLP_FEATURE_QUEUE_SYSCALL && active & DLP_FEATURE_BIT(QUEUE_UPROBE))
+			continue;
+		if (active & (1u << i) || (!left_out && !loop->info.refused[i][0]))
+			continue;
+		loop->missing[facts->missing_cnt].name = dlp_feature_name(i);
+		loop->missing[facts->missing_cnt].figures = figures_need(i);
+		facts->missing_cnt++;
+	}
+	facts->missing = loop->missing;
+}
+
+/* Everything up to the opening of the window. */
+static int open_window(struct loop *loop)
+{
+	int err;
+
+	/* once more: a process born before the fork program was attached is not lost */
+	err = dlp_jobs_scan(loop->jobs, add_process, loop);
+	if (err)
+		return err;
+	getrusage(RUSAGE_SELF, &loop->usage_start);
+	/* the first sweep gives every thread its clock, later ones read it */
+	err = gather(loop);
+	if (err)
+		return err;
+	dlp_session_sample(loop->session, true);
+	return emit_window(loop, 0);
+}
+
+static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
+{
+	const struct dlp_options *options = loop->ob->options;
+	struct dlp_session_opts opts = {
+		.target = loop->ob->target,
+		.without = options->without,
+		.long_wait_ns = options->long_wait_ns,
+		.ring_bytes = options->ring_bytes,
+	};
+	struct dlp_session_failure failure;
+	int err;
+
+	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
+	if (err)
+		goto fail;
+	if (dlp_session_open(&opts, &loop->session, &failure)) {
+		snprintf(error, error_size, "%s", failure.text);
+		return failure.unsupported ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
+	}
+	/* loading leaves megabytes of type information behind */
+	malloc_trim(0);
+	err = open_fds(loop);
+	if (err)
+		goto fail;
+	err = dlp_jobs_scan(loop->jobs, add_process, loop);
+	if (err)
+		goto fail;
+	if (dlp_session_attach(loop->session, &failure)) {
+		snprintf(error, error_size, "%s", failure.text);
+		return failure.unsupported ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
+	}
+	describe(loop);
+	err = open_window(loop);
+	if (err)
+		goto fail;
+	dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
+	fflush(loop->ob->out);
+	err = run(loop);
+	if (!err)
+		return DLP_EXIT_OK;
+fail:
+	if (err == -ESRCH)
+		snprintf(error, error_size, "process %d is gone", loop->ob->target->pid);
+	else
+		snprintf(error, error_size, "observation failed: %s", strerror(-err));
+	return DLP_EXIT_FAILURE;
+}
+
+enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size_t error_size)
+{
+	struct loop loop = { .ob = observation, .epoll_fd = -1, .signal_fd = -1, .target_fd = -1 };
+	enum dlp_exit ret = observe(&loop, error, error_size);
+
+	/* probes leave the target first */
+	dlp_session_free(loop.session);
+	dlp_jobs_free(loop.jobs);
+	dlp_cleanup_close(&loop.epoll_fd);
+	dlp_cleanup_close(&loop.signal_fd);
+	dlp_cleanup_close(&loop.target_fd);
+	return ret;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One observation of a running job, from attaching to the last figure: the event loop. Reads the
+ * ring, closes intervals, feeds the model; ends with the duration, the target or a signal.
+ */
+#ifndef DLP_OBSERVE_H
+#define DLP_OBSERVE_H
+
+#include <stdio.h>
+
+#include "cli.h"
+#include "model.h"
+#include "session.h"
+#include "summary.h"
+#include "target.h"
+
+struct dlp_observation {
+	const struct dlp_options *options;
+	const struct dlp_target *target;
+	struct dlp_model *model;	 /* filled; the caller's */
+	struct dlp_summary_facts *facts; /* filled once attached */
+	FILE *events;			 /* every event as a line, or NULL */
+	FILE *out;			 /* attach and interval lines */
+};
+
+/* An enum dlp_exit; unless it is DLP_EXIT_OK, *error has one line for people. */
+enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size_t error_size);
+
+#endif /* DLP_OBSERVE_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Capture: loads and attaches the BPF programs, hands out their events. The only module that
+ * sees the skeleton. Everything it holds ends with the process, SIGKILL included: nothing is
+ * pinned, nothing is written to the target.
+ */
+#ifndef DLP_SESSION_H
+#define DLP_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dlprof/event.h"
+#include "feature.h"
+#include "target.h"
+
+struct dlp_session;
+
+struct dlp_session_opts {
+	const struct dlp_target *target;
+	uint32_t without; /* DLP_FEATURE_BIT()s to do without */
+	uint64_t long_wait_ns;
+	uint32_t ring_bytes; /* power of two, whole pages */
+};
+
+struct dlp_session_failure {
+	bool unsupported; /* the kernel or missing privileges do not allow it */
+	char text[400];	  /* one line for a person */
+};
+
+/* What came of each feature. */
+struct dlp_session_info {
+	uint32_t active; /* DLP_FEATURE_BIT()s in use */
+	char refused[DLP_FEATURE_MAX][120]; /* why not, for those wanted and not in use; "" = not wanted */
+	size_t scope_probe_cnt;
+};
+
+/* Takes one event; an error stops the call that delivers them, which returns it. */
+typedef int (*dlp_sink_fn)(void *ctx, const void *event, size_t bytes);
+
+/*
+ * Loads what the kernel accepts. Attaches nothing yet, so processes can be added before anything
+ * is seen. 0, or -1 with *failure filled.
+ */
+int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **ret,
+		     struct dlp_session_failure *failure);
+/* Adds a process (trainer, or a descendant of it) to the job; its interpreter's lock may be unknown. */
+int dlp_session_add(struct dlp_session *session, pid_t tgid, uint64_t gil_lo, uint64_t gil_hi);
+/* Attaches everything that was loaded. 0, or -1 with *failure filled. */
+int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *failure);
+void dlp_session_info(const struct dlp_session *session, struct dlp_session_info *ret);
+
+/* Readable when the ring wants to be read before the next interval. */
+int dlp_session_fd(const struct dlp_session *session);
+/* Delivers what the ring holds. Number of events, or the sink's error. */
+int dlp_session_consume(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
+/* Delivers a DLP_EV_CLOCK for every live thread of the job. 0 or -errno. */
+int dlp_session_sweep(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
+/* Totals since the session was opened; hdr and the daemon's own figures are left alone. */
+void dlp_session_counters(struct dlp_session *session, struct dlp_ev_counters *ret);
+/*
+ * Turns the kernel's run-time statistics of BPF programs on or off: they cost about 50 ns a run,
+ * so they are on for a sample only. Ignored where the kernel has none.
+ */
+void dlp_session_sample(struct dlp_session *session, bool on);
+/* Detaches all; NULL is fine. */
+void dlp_session_free(struct dlp_session *session);
+
+#endif /* DLP_SESSION_H */
