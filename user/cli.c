@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util.h"
+
+#define RING_BYTES_DEFAULT (4u << 20)
+/* The kernel takes a power of two in 32 bits. */
+#define RING_BYTES_MAX (1u << 31)
+#define INTERVAL_MIN_NS (100 * DLP_NS_PER_MS)
+
+/* One function a kind of option: takes the argument, 0 or a negative errno; `why` says more. */
+typedef int (*take_fn)(struct dlp_options *options, const char *arg, char *why, size_t why_size);
+
+__attribute__((format(printf, 3, 4))) static void say(char *buf, size_t size, const char *format,
+						      ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(buf, size, format, args);
+	va_end(args);
+}
+
+static int take_pid(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	uint64_t value;
+
+	if (dlp_parse_u64(arg, &value) || !value || value > INT_MAX) {
+		say(why, why_size, "not a process id");
+		return -EINVAL;
+	}
+	options->pid = (pid_t)value;
+	return 0;
+}
+
+static int take_time(const char *arg, uint64_t *ret, char *why, size_t why_size)
+{
+	int err;
+
+	err = dlp_parse_duration_ns(arg, ret);
+	if (err)
+		say(why, why_size,
+		    err == -ERANGE ? "too long" : "not a duration (like 30, 0.5, 250ms, 10m, 1h)");
+	return err;
+}
+
+static int take_duration(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	return take_time(arg, &options->duration_ns, why, why_size);
+}
+
+static int take_interval(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	int err;
+
+	err = take_time(arg, &options->interval_ns, why, why_size);
+	if (!err && options->interval_ns < INTERVAL_MIN_NS) {
+		say(why, why_size, "shorter than 100ms");
+		return -ERANGE;
+	}
+	return err;
+}
+
+static int take_long_wait(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	return take_time(arg, &options->long_wait_ns, why, why_size);
+}
+
+static int take_file(const char *arg, const char **ret, char *why, size_t why_size)
+{
+	if (!*arg) {
+		say(why, why_size, "no file name");
+		return -EINVAL;
+	}
+	*ret = arg;
+	return 0;
+}
+
+static int take_summary(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	return take_file(arg, &options->summary, why, why_size);
+}
+
+static int take_events(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	return take_file(arg, &options->events, why, why_size);
+}
+
+static int take_ring_size(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), factor = 1, value;
+	size_t len = strlen(arg);
+	char digits[24];
+
+	if (len && (arg[len - 1] == 'K' || arg[len - 1] == 'M')) {
+		factor = arg[len - 1] == 'K' ? 1u << 10 : 1u << 20;
+		len--;
+	}
+	if (!len || len >= sizeof(digits))
+		goto invalid;
+	memcpy(digits, arg, len);
+	digits[len] = '\0';
+	if (dlp_parse_u64(digits, &value) || value > RING_BYTES_MAX / factor)
+		goto invalid;
+	value *= factor;
+	if (value < page || value & (value - 1))
+		goto invalid;
+	options->ring_bytes = (uint32_t)value;
+	return 0;
+invalid:
+	say(why, why_size, "not a power of two of bytes from %lluK to 2048M",
+	    (unsigned long long)page >> 10);
+	return -EINVAL;
+}
+
+static int take_without(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	int feature = dlp_feature_find(arg);
+	size_t len;
+
+	if (feature >= 0) {
+		options->without |= 1u << feature;
+		return 0;
+	}
+	say(why, why_size, "not one of");
+	for (int i = 0; i < DLP_FEATURE_MAX; i++) {
+		len = strlen(why);
+		say(why + len, why_size - len, "%s %s", i ? "," : "", dlp_feature_name(i));
+	}
+	return -EINVAL;
+}
+
+static int take_quiet(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->quiet = true;
+	return 0;
+}
+
+static int take_help(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->help = true;
+	return 0;
+}
+
+static int take_version(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->version = true;
+	return 0;
+}
+
+static const struct cli_option {
+	const char *name;
+	const char *arg; /* what --help calls its argument; NULL = takes none */
+	take_fn take;
+	const char *help; /* lines */
+} table[] = {
+	{ "pid", "PID", take_pid, "the training process (the one that iterates the DataLoader)" },
+	{ "duration", "SECONDS", take_duration,
+	  "stop after this time; default: when the job ends or on Ctrl-C" },
+	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
+	{ "interval", "SECONDS", take_interval,
+	  "one line per interval; default 1, at least 100ms" },
+	{ "quiet", NULL, take_quiet, "no lines per interval, only the summary" },
+	{ "events", "FILE", take_events, "write every event as a line of text (for debugging)" },
+	{ "long-wait", "DURATION", take_long_wait,
+	  "report blocked intervals from this length on; default 1ms" },
+	{ "ring-size", "BYTES", take_ring_size,
+	  "event buffer: a power of two, K and M understood; default 4M" },
+	{ "without", "NAME", take_without,
+	  "leave a part out and use the next best way (repeatable):" },
+	{ "version", NULL, take_version, "print the version" },
+	{ "help", NULL, take_help, "print this" },
+};
+
+#define OPTION_CNT DLP_ARRAY_SIZE(table)
+/* Above all characters, so that a short option (there are none) is never taken for one. */
+#define OPTION_BASE 256
+
+static void list_withouts(FILE *out)
+{
+	for (int i = 0; i < DLP_FEATURE_MAX; i++)
+		fprintf(out, "                          %-14s %s\n", dlp_feature_name(i),
+			dlp_feature_loss(i));
+}
+
+void dlp_cli_help(FILE *out)
+{
+	fputs("usage: dlprof-bpf --pid PID [options]\n\nWatches a running PyTorch training job "
+	      "and says whether, and why, it waits for data.\nThe job is not changed, stopped or "
+	      "restarted.\n\n",
+	      out);
+	for (size_t i = 0; i < OPTION_CNT; i++) {
+		char left[40];
+
+		(void)snprintf(left, sizeof(left), "--%s%s%s", table[i].name,
+			       table[i].arg ? " " : "", table[i].arg ? table[i].arg : "");
+		fprintf(out, "  %-22s  %s\n", left, table[i].help);
+		if (table[i].take == take_without)
+			list_withouts(out);
+	}
+	fputs("\nTimes are seconds, or carry a unit: 250ms, 90s, 10m, 1h.\nExit status: 0 ok, 1 "
+	      "failure, 2 usage, 3 the kernel or a permission does not allow it.\n",
+	      out);
+}
+
+static int usage_error(char *error, size_t error_size, const char *what, const char *name,
+		       const char *why)
+{
+	char shown[80];
+
+	dlp_sanitise(shown, sizeof(shown), name, strlen(name));
+	say(error, error_size, "%s '%s'%s%s; try 'dlprof-bpf --help'", what, shown,
+	    *why ? ": " : "", why);
+	return -EINVAL;
+}
+
+static int bad_option(int code, int argc, char **argv, char *error, size_t error_size)
+{
+	const char *bad = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+	char brief[3] = { '-', (char)optopt, '\0' };
+
+	if (code == ':')
+		return usage_error(error, error_size, "no argument for", bad, "");
+	if (optopt >= OPTION_BASE)
+		return usage_error(error, error_size, "an argument that is not taken in", bad, "");
+	/* a cluster like -xyz is not passed yet when its first letter is refused */
+	if (optopt)
+		return usage_error(error, error_size, "unknown option", brief, "");
+	return usage_error(error, error_size, "unknown option", bad, "");
+}
+
+int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size)
+{
+	struct option longs[OPTION_CNT + 1] = { 0 };
+	char why[256] = "";
+	int code;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->interval_ns = DLP_NS_PER_S;
+	ret->long_wait_ns = DLP_NS_PER_MS;
+	ret->ring_bytes = RING_BYTES_DEFAULT;
+	for (size_t i = 0; i < OPTION_CNT; i++) {
+		longs[i].name = table[i].name;
+		longs[i].has_arg = table[i].arg ? required_argument : no_argument;
+		longs[i].val = OPTION_BASE + (int)i;
+	}
+	/* 0 makes glibc start afresh; '+' stops at the first word that is no option */
+	optind = 0;
+	opterr = 0;
+	while ((code = getopt_long(argc, argv, "+:", longs, NULL)) != -1) {
+		const struct cli_option *option;
+
+		if (code == '?' || code == ':')
+			return bad_option(code, argc, argv, error, error_size);
+		option = &table[code - OPTION_BASE];
+		if (option->take(ret, optarg, why, sizeof(why))) {
+			char what[64];
+
+			say(what, sizeof(what), "--%s", option->name);
+			return usage_error(error, error_size, what, optarg, why);
+		}
+		if (ret->help || ret->version)
+			return 0;
+	}
+	if (optind < argc)
+		return usage_error(error, error_size, "unknown command or argument", argv[optind],
+				   "");
+	if (!ret->pid) {
+		say(error, error_size,
+		    "no process given: --pid PID is needed; try 'dlprof-bpf --help'");
+		return -EINVAL;
+	}
+	return 0;
+}

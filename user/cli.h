@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The command line: one table of options, from which it is parsed and --help is printed. */
+#ifndef DLP_CLI_H
+#define DLP_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "feature.h"
+
+enum dlp_exit {
+	DLP_EXIT_OK = 0,
+	DLP_EXIT_FAILURE = 1,
+	DLP_EXIT_USAGE = 2,
+	DLP_EXIT_UNSUPPORTED = 3, /* kernel or permission does not allow it */
+	DLP_EXIT_GATE = 4,
+};
+
+struct dlp_options {
+	pid_t pid;
+	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
+	uint64_t interval_ns;
+	uint64_t long_wait_ns;
+	uint32_t ring_bytes; /* power of two, whole pages */
+	uint32_t without;    /* enum dlp_without */
+	const char *summary; /* borrowed from argv; NULL = none */
+	const char *events;
+	bool quiet, help, version;
+};
+
+/*
+ * 0, or -EINVAL with one line in `error` that names what is wrong. What follows --help or
+ * --version is not looked at. Never prints, never exits.
+ */
+int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size);
+void dlp_cli_help(FILE *out);
+
+#endif /* DLP_CLI_H */

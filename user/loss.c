@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "loss.h"
+
+#include <string.h>
+
+#include "util.h"
+
+/* What a counter that is not zero means. */
+enum effect {
+	EFFECT_SHORT = 0, /* some figure may be short */
+	EFFECT_NOTE,	  /* said, but every figure still holds */
+	EFFECT_NO_REASON, /* not a loss, or told elsewhere */
+};
+
+static const struct {
+	const char *id, *text;
+} counters[DLP_CNT_MAX] = {
+#define X(NAME, id, text) [DLP_CNT_##NAME] = { id, text },
+	DLP_COUNTERS(X)
+#undef X
+};
+
+static enum effect effect_of(enum dlp_counter counter)
+{
+	switch (counter) {
+	case DLP_CNT_RING_BYTES: /* the bytes of RING_FULL */
+	case DLP_CNT_SYSCALL_SEEN:
+		return EFFECT_NO_REASON;
+	case DLP_CNT_SCOPE_UNPAIRED: /* at most those open while attaching */
+	case DLP_CNT_SCOPE_DEEP:     /* user labels inside user labels; GetNext is never so deep */
+	case DLP_CNT_CLASSIFY_FAULT: /* that time is in "other", and sums stay exact */
+		return EFFECT_NOTE;
+	default:
+		return EFFECT_SHORT;
+	}
+}
+
+static void add(struct dlp_loss *loss, const char *id, const char *text, uint64_t count,
+		enum effect effect)
+{
+	if (!count || effect == EFFECT_NO_REASON)
+		return;
+	loss->reason[loss->reason_cnt++] =
+		(struct dlp_loss_reason){ .id = id, .text = text, .count = count };
+	if (effect == EFFECT_SHORT)
+		loss->complete = false;
+}
+
+void dlp_loss_get(const struct dlp_model *model, struct dlp_loss *ret)
+{
+	const struct dlp_ev_counters *seen = &model->counters;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->counted = seen->hdr.size != 0;
+	ret->complete = ret->counted;
+	if (ret->counted) {
+		ret->events = seen->value[DLP_CNT_RING_FULL];
+		ret->bytes = seen->value[DLP_CNT_RING_BYTES];
+		for (unsigned int i = 0; i < DLP_CNT_MAX; i++)
+			add(ret, counters[i].id, counters[i].text, seen->value[i], effect_of(i));
+		add(ret, "recursion_misses",
+		    "times the kernel skipped a program that was running already",
+		    seen->recursion_misses, EFFECT_SHORT);
+	}
+	add(ret, "malformed_events", "events that could not be decoded", model->malformed_cnt,
+	    EFFECT_SHORT);
+	add(ret, "unknown_kinds", "events of a kind this version does not know", model->unknown_cnt,
+	    EFFECT_SHORT);
+	add(ret, "model_full", "things that did not fit the model's bounds", model->dropped_cnt,
+	    EFFECT_SHORT);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "summary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "loss.h"
+#include "summary_priv.h"
+#include "util.h"
+
+void dlp_doc_set(struct dlp_doc *doc, json_t *object, const char *key, json_t *value)
+{
+	if (json_object_set_new(object, key, value))
+		doc->failed = true;
+}
+
+void dlp_doc_push(struct dlp_doc *doc, json_t *array, json_t *value)
+{
+	if (json_array_append_new(array, value))
+		doc->failed = true;
+}
+
+json_t *dlp_json_count(uint64_t value)
+{
+	/* JSON integers are signed here; no count or time reaches 2^63 */
+	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+json_t *dlp_json_us(uint64_t ns)
+{
+	return json_real(round((double)ns / 100) / 10);
+}
+
+json_t *dlp_json_ratio(double ratio)
+{
+	return isfinite(ratio) ? json_real(round(ratio * 1e6) / 1e6) : json_null();
+}
+
+json_t *dlp_json_known(uint64_t value)
+{
+	return value ? dlp_json_count(value) : json_null();
+}
+
+json_t *dlp_json_text(const char *text)
+{
+	_cleanup_free_ char *clean = NULL;
+	size_t bytes;
+
+	if (!text || !*text)
+		return json_null();
+	bytes = strlen(text);
+	/* replacing never makes text longer */
+	clean = malloc(bytes + 1);
+	if (!clean)
+		return NULL;
+	return json_string(dlp_sanitise(clean, bytes + 1, text, bytes));
+}
+
+const char *dlp_summary_exit(uint32_t status, char *buf, size_t size)
+{
+	if (status & 0x7f)
+		(void)snprintf(buf, size, "killed by signal %u", status & 0x7f);
+	else
+		(void)snprintf(buf, size, "exit %u", status >> 8 & 0xff);
+	return buf;
+}
+
+void dlp_summary_cost(const struct dlp_model *model, struct dlp_own_cost *ret)
+{
+	const struct dlp_ev_counters *seen = &model->counters;
+
+	memset(ret, 0, sizeof(*ret));
+	/* the kernel's statistics are on for a part of the time only: what they saw stands for all */
+	if (seen->hdr.size && seen->prog_run_cnt && seen->prog_sampled_ns &&
+	    model->end_ns > model->start_ns) {
+		double scale = (double)(model->end_ns - model->start_ns) /
+			       (double)seen->prog_sampled_ns;
+
+		ret->probes_known = true;
+		ret->probe_hits = (uint64_t)((double)seen->prog_run_cnt * scale);
+		ret->probe_cpu_ns = (uint64_t)((double)seen->prog_run_ns * scale);
+		ret->probe_cpu_how = "kernel's BPF run-time statistics, sampled";
+	}
+	/* a process that runs has a resident size: 0 was never read */
+	if (seen->hdr.size && seen->daemon_rss_bytes) {
+		ret->daemon_known = true;
+		ret->daemon_cpu_ns = seen->daemon_cpu_ns;
+		ret->daemon_rss_bytes = seen->daemon_rss_bytes;
+	}
+}
+
+bool dlp_summary_complete(const struct dlp_model *model, const struct dlp_summary_facts *facts)
+{
+	struct dlp_loss loss;
+
+	dlp_loss_get(model, &loss);
+	for (size_t i = 0; i < facts->missing_cnt; i++) {
+		if (facts->missing[i].figures)
+			return false;
+	}
+	return loss.complete;
+}
+
+static json_t *tool(struct dlp_doc *doc)
+{
+	const struct dlp_summary_facts *facts = doc->facts;
+	json_t *object = json_object(), *capture = json_object(), *missing = json_array();
+
+	for (size_t i = 0; i < facts->missing_cnt; i++)
+		dlp_doc_push(doc, missing, dlp_json_text(facts->missing[i].name));
+	dlp_doc_set(doc, capture, "scopes", dlp_json_text(facts->scope_rung));
+	dlp_doc_set(doc, capture, "queue", dlp_json_text(facts->queue_rung));
+	dlp_doc_set(doc, capture, "clocks", dlp_json_text(facts->clock_rung));
+	dlp_doc_set(doc, capture, "missing", missing);
+	dlp_doc_set(doc, object, "name", json_string("dlprof-bpf"));
+	dlp_doc_set(doc, object, "version", dlp_json_text(facts->version));
+	dlp_doc_set(doc, object, "capture", capture);
+	return object;
+}
+
+static json_t *target(struct dlp_doc *doc)
+{
+	const struct dlp_target *target = doc->facts->target;
+	json_t *object = json_object();
+
+	dlp_doc_set(doc, object, "pid", dlp_json_known(doc->model->trainer_pid));
+	dlp_doc_set(doc, object, "cmdline", dlp_json_text(target ? target->cmdline : NULL));
+	dlp_doc_set(doc, object, "python", dlp_json_text(target ? target->python.text : NULL));
+	dlp_doc_set(doc, object, "torch", dlp_json_text(target ? target->torch.text : NULL));
+	dlp_doc_set(doc, object, "workers_seen", dlp_json_count(doc->model->worker_cnt));
+	dlp_doc_set(doc, object, "container", dlp_json_text(target ? target->container : NULL));
+	return object;
+}
+
+static json_t *window(struct dlp_doc *doc)
+{
+	const struct dlp_model *model = doc->model;
+	uint64_t wall_ns = model->end_ns > model->start_ns ? model->end_ns - model->start_ns : 0;
+	json_t *object = json_object();
+
+	dlp_doc_set(doc, object, "start_ns", dlp_json_count(model->start_ns));
+	dlp_doc_set(doc, object, "end_ns", dlp_json_count(model->end_ns));
+	dlp_doc_set(doc, object, "wall_s", dlp_json_ratio((double)wall_ns / 1e9));
+	dlp_doc_set(doc, object, "clock_realtime_at_start",
+		    dlp_json_known(model->realtime_start_ns));
+	return object;
+}
+
+static json_t *evidence(struct dlp_doc *doc)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < doc->verdict->evidence_cnt; i++) {
+		const struct dlp_evidence *item = &doc->verdict->evidence[i];
+		json_t *entry = json_object();
+
+		dlp_doc_set(doc, entry, "metric", dlp_json_text(item->metric));
+		dlp_doc_set(doc, entry, "value", dlp_json_ratio(item->value));
+		dlp_doc_set(doc, entry, "unit", dlp_json_text(item->unit));
+		dlp_doc_set(doc, entry, "text", dlp_json_text(item->text));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *advice(struct dlp_doc *doc)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < doc->verdict->advice_cnt; i++) {
+		const struct dlp_advice *item = &doc->verdict->advice[i];
+		json_t *entry = json_object();
+
+		dlp_doc_set(doc, entry, "text", dlp_json_text(item->text));
+		dlp_doc_set(doc, entry, "counter_check", dlp_json_text(item->counter_check));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *candidates(struct dlp_doc *doc)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < doc->verdict->candidate_cnt; i++) {
+		const struct dlp_candidate *item = &doc->verdict->candidate[i];
+		json_t *entry = json_object();
+
+		dlp_doc_set(doc, entry, "cause", json_string(dlp_cause_id(item->cause)));
+		dlp_doc_set(doc, entry, "share", dlp_json_ratio(item->share));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *judgement(struct dlp_doc *doc)
+{
+	const struct dlp_verdict *said = doc->verdict;
+	json_t *object = json_object();
+
+	dlp_doc_set(doc, object, "bottleneck", json_string(dlp_bottleneck_id(said->bottleneck)));
+	dlp_doc_set(doc, object, "exposed_wait_ratio", dlp_json_ratio(said->exposed_wait_ratio));
+	dlp_doc_set(doc, object, "startup_ratio", dlp_json_ratio(said->startup_ratio));
+	dlp_doc_set(doc, object, "severity", json_string(dlp_severity_id(said->severity)));
+	dlp_doc_set(doc, object, "cause", json_string(dlp_cause_id(said->cause)));
+	dlp_doc_set(doc, object, "where", json_string(dlp_where_id(said->where)));
+	dlp_doc_set(doc, object, "confidence", json_string(dlp_confidence_id(said->confidence)));
+	dlp_doc_set(doc, object, "text", dlp_json_text(said->text));
+	dlp_doc_set(doc, object, "evidence", evidence(doc));
+	dlp_doc_set(doc, object, "advice", advice(doc));
+	dlp_doc_set(doc, object, "candidates", candidates(doc));
+	return object;
+}
+
+static json_t *training_thread(struct dlp_doc *doc)
+{
+	const struct dlp_model *model = doc->model;
+	json_t *object = json_object();
+
+	dlp_doc_set(doc, object, "tid", dlp_json_known(model->main_tid));
+	dlp_doc_set(doc, object, "inside",
+		    model->main_valid ? dlp_doc_states(doc, &model->main_inside) : json_null());
+	dlp_doc_set(doc, object, "outside",
+		    model->main_valid ? dlp_doc_states(doc, &model->main_outside) : json_null());
+	return object;
+}
+
+static json_t *system_facts(struct dlp_doc *doc)
+{
+	json_t *object = json_object();
+
+	dlp_doc_set(doc, object, "cpus", dlp_json_known(doc->facts->cpus));
+	dlp_doc_set(doc, object, "cpus_allowed", dlp_json_known(doc->facts->cpus_allowed));
+	dlp_doc_set(doc, object, "cgroup", json_null());
+	dlp_doc_set(doc, object, "steal_by_others", json_null());
+	dlp_doc_set(doc, object, "memory", json_null());
+	return object;
+}
+
+static json_t *overhead(struct dlp_doc *doc)
+{
+	json_t *object = json_object();
+	struct dlp_own_cost cost;
+
+	dlp_summary_cost(doc->model, &cost);
+	dlp_doc_set(doc, object, "probe_hits",
+		    cost.probes_known ? dlp_json_count(cost.probe_hits) : json_null());
+	dlp_doc_set(doc, object, "probe_cpu_us",
+		    cost.probes_known ? dlp_json_us(cost.probe_cpu_ns) : json_null());
+	dlp_doc_set(doc, object, "probe_cpu_how", dlp_json_text(cost.probe_cpu_how));
+	dlp_doc_set(doc, object, "daemon_cpu_us",
+		    cost.daemon_known ? dlp_json_us(cost.daemon_cpu_ns) : json_null());
+	dlp_doc_set(doc, object, "daemon_rss_bytes",
+		    cost.daemon_known ? dlp_json_count(cost.daemon_rss_bytes) : json_null());
+	dlp_doc_set(doc, object, "target_slowdown_ratio", json_null());
+	return object;
+}
+
+static json_t *loss_facts(struct dlp_doc *doc)
+{
+	json_t *object = json_object(), *reasons = json_object();
+	struct dlp_loss loss;
+
+	dlp_loss_get(doc->model, &loss);
+	for (size_t i = 0; i < loss.reason_cnt; i++)
+		dlp_doc_set(doc, reasons, loss.reason[i].id, dlp_json_count(loss.reason[i].count));
+	dlp_doc_set(doc, object, "events_lost",
+		    loss.counted ? dlp_json_count(loss.events) : json_null());
+	dlp_doc_set(doc, object, "bytes_lost",
+		    loss.counted ? dlp_json_count(loss.bytes) : json_null());
+	dlp_doc_set(doc, object, "by_reason", reasons);
+	dlp_doc_set(doc, object, "complete",
+		    json_boolean(dlp_summary_complete(doc->model, doc->facts)));
+	return object;
+}
+
+int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *verdict,
+		       const struct dlp_summary_facts *facts, char **ret_text)
+{
+	struct dlp_doc doc = { .model = model, .verdict = verdict, .facts = facts };
+	_cleanup_free_ char *body = NULL;
+	json_t *root = json_object();
+
+	dlp_doc_set(&doc, root, "schema", json_string(DLP_SUMMARY_SCHEMA));
+	dlp_doc_set(&doc, root, "tool", tool(&doc));
+	dlp_doc_set(&doc, root, "target", target(&doc));
+	dlp_doc_set(&doc, root, "window", window(&doc));
+	dlp_doc_set(&doc, root, "verdict", judgement(&doc));
+	dlp_doc_set(&doc, root, "loaders", dlp_doc_loaders(&doc));
+	dlp_doc_set(&doc, root, "workers", dlp_doc_workers(&doc));
+	dlp_doc_set(&doc, root, "main", training_thread(&doc));
+	dlp_doc_set(&doc, root, "stages", json_null());
+	dlp_doc_set(&doc, root, "block_io", dlp_doc_block_io(&doc));
+	dlp_doc_set(&doc, root, "system", system_facts(&doc));
+	dlp_doc_set(&doc, root, "phases", json_null());
+	dlp_doc_set(&doc, root, "overhead", overhead(&doc));
+	dlp_doc_set(&doc, root, "loss", loss_facts(&doc));
+	/* 15 digits hold every figure here, and 0.1 stays 0.1 */
+	if (!doc.failed)
+		body = json_dumps(root,
+				  JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+	json_decref(root);
+	if (!body)
+		return -ENOMEM;
+	if (asprintf(ret_text, "%s\n", body) < 0) {
+		*ret_text = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes) {
+		ssize_t done = write(fd, text, bytes);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		text += done;
+		bytes -= (size_t)done;
+	}
+	return 0;
+}
+
+/* The folder's entry must reach the disk too, else a crash may bring the old file back. */
+static int sync_folder(const char *path)
+{
+	_cleanup_free_ char *copy = strdup(path);
+	_cleanup_close_ int fd = -1;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* some file systems cannot sync a folder and say so: nothing more to be had there */
+	if (fsync(fd) && errno != EINVAL && errno != EROFS)
+		return -errno;
+	return 0;
+}
+
+/* Devices, pipes and the like ("/dev/stdout") cannot be replaced by renaming. */
+static int write_special(const char *path, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : write_all(fd, text, strlen(text));
+}
+
+static int write_regular(const char *path, const char *text)
+{
+	_cleanup_free_ char *temporary = NULL;
+	_cleanup_close_ int fd = -1;
+	mode_t mask;
+	int err;
+
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+		temporary = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, text, strlen(text));
+	/* mkostemp makes it private; a summary is for everyone whom the umask lets */
+	mask = umask(0);
+	(void)umask(mask);
+	if (!err && fchmod(fd, 0666 & ~mask))
+		err = -errno;
+	if (!err && fsync(fd))
+		err = -errno;
+	if (!err && rename(temporary, path))
+		err = -errno;
+	if (err) {
+		(void)unlink(temporary);
+		return err;
+	}
+	return sync_folder(path);
+}
+
+int dlp_summary_write(const char *path, const struct dlp_model *model,
+		      const struct dlp_verdict *verdict, const struct dlp_summary_facts *facts,
+		      char *error, size_t error_size)
+{
+	_cleanup_free_ char *text = NULL;
+	char shown[256];
+	struct stat st;
+	int err;
+
+	err = dlp_summary_format(model, verdict, facts, &text);
+	if (!err) {
+		if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+			err = write_special(path, text);
+		else
+			err = write_regular(path, text);
+	}
+	if (err)
+		(void)snprintf(error, error_size, "cannot write the summary to '%s': %s",
+			       dlp_sanitise(shown, sizeof(shown), path, strlen(path)),
+			       strerror(-err));
+	return err;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The summary's lists: loaders with their iterators, workers, block devices. */
+#include "summary_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "split.h"
+#include "util.h"
+
+static void set_nulls(struct dlp_doc *doc, json_t *object, const char *const *keys)
+{
+	for (; *keys; keys++)
+		dlp_doc_set(doc, object, *keys, json_null());
+}
+
+json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock)
+{
+	json_t *states = json_object();
+
+	for (unsigned int i = 0; i < DLP_ST_MAX; i++) {
+		char key[16];
+
+		(void)snprintf(key, sizeof(key), "%s_us", dlp_split_state_id(i));
+		dlp_doc_set(doc, states, key, dlp_json_us(clock->ns[i]));
+	}
+	return states;
+}
+
+static json_t *quantile(const struct dlp_hist *hist, double q)
+{
+	return hist->cnt ? dlp_json_us(dlp_hist_quantile(hist, q)) : json_null();
+}
+
+static json_t *longest(const struct dlp_hist *hist)
+{
+	return hist->cnt ? dlp_json_us(hist->max_ns) : json_null();
+}
+
+/* Intervals of at least twice the median. */
+static json_t *outliers(struct dlp_doc *doc, const struct dlp_hist *hist,
+			const struct dlp_longest *list, bool with_worker)
+{
+	struct dlp_interval item[DLP_LONGEST_MAX];
+	json_t *array = json_array();
+	size_t cnt = 0;
+
+	if (hist->cnt)
+		cnt = dlp_longest_from(list, 2 * dlp_hist_quantile(hist, 0.5), item);
+	for (size_t i = 0; i < cnt; i++) {
+		json_t *entry = json_object();
+
+		dlp_doc_set(doc, entry, "start_ns", dlp_json_count(item[i].start_ns));
+		dlp_doc_set(doc, entry, "end_ns", dlp_json_count(item[i].end_ns));
+		dlp_doc_set(doc, entry, "duration_us",
+			    dlp_json_us(item[i].end_ns - item[i].start_ns));
+		dlp_doc_set(doc, entry, "batch",
+			    item[i].batch >= 0 ? json_integer(item[i].batch) : json_null());
+		if (with_worker)
+			dlp_doc_set(doc, entry, "worker_pid", dlp_json_known(item[i].worker_pid));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *iterators(struct dlp_doc *doc, const struct dlp_loader *loader)
+{
+	const struct dlp_model *model = doc->model;
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < model->iterator_cnt; i++) {
+		const struct dlp_iterator *iterator = &model->iterators[i];
+		json_t *entry, *pids;
+		double ratio = NAN;
+
+		if (iterator->loader != loader->id)
+			continue;
+		entry = json_object();
+		pids = json_array();
+		for (uint32_t j = 0;
+		     j < iterator->worker_cnt && j < DLP_ARRAY_SIZE(iterator->worker_pid); j++)
+			dlp_doc_push(doc, pids, dlp_json_count(iterator->worker_pid[j]));
+		if (iterator->end_ns > iterator->start_ns)
+			ratio = fmin(1, (double)iterator->getnext_ns /
+						(double)(iterator->end_ns - iterator->start_ns));
+		dlp_doc_set(doc, entry, "start_ns", dlp_json_known(iterator->start_ns));
+		dlp_doc_set(doc, entry, "end_ns", dlp_json_known(iterator->end_ns));
+		dlp_doc_set(doc, entry, "init_us", json_null());
+		dlp_doc_set(doc, entry, "workers", pids);
+		dlp_doc_set(doc, entry, "getnext_count", dlp_json_count(iterator->getnext_cnt));
+		dlp_doc_set(doc, entry, "exposed_wait_ratio", dlp_json_ratio(ratio));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
+{
+	const struct dlp_clock *split = &loader->getnext_split;
+	const struct dlp_hist *hist = &loader->getnext;
+	uint64_t total = dlp_split_sum(split);
+	/* without state clocks every split is empty */
+	bool split_known = total || !hist->sum_ns;
+	json_t *entry = json_object();
+
+	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
+	dlp_doc_set(doc, entry, "total_us", dlp_json_us(hist->sum_ns));
+	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "p95_us", quantile(hist, 0.95));
+	dlp_doc_set(doc, entry, "p99_us", quantile(hist, 0.99));
+	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	if (split_known) {
+		uint64_t ready = split->ns[DLP_ST_RUN] + split->ns[DLP_ST_RUNQ];
+
+		dlp_doc_set(doc, entry, "blocked_us", dlp_json_us(total - ready));
+		dlp_doc_set(doc, entry, "handover_us", json_null());
+		dlp_doc_set(doc, entry, "cpu_us", dlp_json_us(split->ns[DLP_ST_RUN]));
+		dlp_doc_set(doc, entry, "runq_us", dlp_json_us(split->ns[DLP_ST_RUNQ]));
+	} else {
+		static const char *const keys[] = { "blocked_us", "handover_us", "cpu_us",
+						    "runq_us", NULL };
+
+		set_nulls(doc, entry, keys);
+	}
+	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->getnext_longest, true));
+	return entry;
+}
+
+static json_t *batch_time(struct dlp_doc *doc, const struct dlp_loader *loader)
+{
+	const struct dlp_hist *hist = &loader->batch_time;
+	json_t *entry = json_object();
+
+	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
+	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->batch_time_longest, true));
+	return entry;
+}
+
+static json_t *queue(struct dlp_doc *doc, const struct dlp_loader *loader)
+{
+	double calls = loader->ready_cnt ? (double)loader->ready_cnt : NAN;
+	json_t *entry = json_object();
+
+	dlp_doc_set(doc, entry, "mean_ready", dlp_json_ratio((double)loader->ready_sum / calls));
+	dlp_doc_set(doc, entry, "empty_fraction",
+		    dlp_json_ratio((double)loader->empty_cnt / calls));
+	dlp_doc_set(doc, entry, "full_fraction", json_null());
+	return entry;
+}
+
+static json_t *iterator_init(struct dlp_doc *doc)
+{
+	static const char *const keys[] = { "count", "median_us", "max_us", "outliers", NULL };
+	json_t *entry = json_object();
+
+	set_nulls(doc, entry, keys);
+	return entry;
+}
+
+json_t *dlp_doc_loaders(struct dlp_doc *doc)
+{
+	const struct dlp_model *model = doc->model;
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < model->loader_cnt; i++) {
+		const struct dlp_loader *loader = &model->loaders[i];
+		json_t *entry = json_object();
+
+		dlp_doc_set(doc, entry, "id", dlp_json_count(loader->id));
+		dlp_doc_set(doc, entry, "iterator_type", dlp_json_text(loader->type));
+		dlp_doc_set(doc, entry, "num_workers",
+			    loader->num_workers >= 0 ? json_integer(loader->num_workers) :
+						       json_null());
+		dlp_doc_set(doc, entry, "pin_memory",
+			    loader->pin_memory >= 0 ? json_boolean(loader->pin_memory) :
+						      json_null());
+		dlp_doc_set(doc, entry, "prefetch", dlp_json_known(loader->prefetch));
+		dlp_doc_set(doc, entry, "inits", dlp_json_known(loader->iterator_cnt));
+		dlp_doc_set(doc, entry, "batches", dlp_json_count(loader->batch_cnt));
+		dlp_doc_set(doc, entry, "iterators", iterators(doc, loader));
+		dlp_doc_set(doc, entry, "iterator_init", iterator_init(doc));
+		dlp_doc_set(doc, entry, "getnext", getnext(doc, loader));
+		dlp_doc_set(doc, entry, "batch_time", batch_time(doc, loader));
+		dlp_doc_set(doc, entry, "batch_size", json_null());
+		dlp_doc_set(doc, entry, "queue", queue(doc, loader));
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+static json_t *produce(struct dlp_doc *doc, const struct dlp_worker *worker)
+{
+	json_t *entry = json_object();
+
+	dlp_doc_set(doc, entry, "median_us", quantile(&worker->produce, 0.5));
+	dlp_doc_set(doc, entry, "max_us", longest(&worker->produce));
+	dlp_doc_set(doc, entry, "outliers",
+		    outliers(doc, &worker->produce, &worker->produce_longest, false));
+	return entry;
+}
+
+/* Growth in the window; a worker born in it starts at nothing, whenever it was first read. */
+static uint64_t grown(bool born_inside, uint64_t first, uint64_t last)
+{
+	if (born_inside)
+		return last;
+	return last > first ? last - first : 0;
+}
+
+static void set_proc(struct dlp_doc *doc, json_t *entry, const struct dlp_worker *worker)
+{
+	static const char *const keys[] = { "read_bytes", "major_faults", "cpu_user_us",
+					    "cpu_system_us", NULL };
+	const struct dlp_ev_proc *first = &worker->proc_first, *last = &worker->proc_last;
+	bool born = worker->born_ns && worker->born_ns >= doc->model->start_ns;
+
+	dlp_doc_set(doc, entry, "affinity_cpus", dlp_json_known(last->cpus));
+	dlp_doc_set(doc, entry, "native_threads_max", dlp_json_known(worker->threads_max));
+	if (!last->hdr.size || !first->hdr.size) {
+		set_nulls(doc, entry, keys);
+		return;
+	}
+	dlp_doc_set(doc, entry, "read_bytes",
+		    dlp_json_count(grown(born, first->read_bytes, last->read_bytes)));
+	dlp_doc_set(doc, entry, "major_faults",
+		    dlp_json_count(grown(born, first->majflt, last->majflt)));
+	dlp_doc_set(doc, entry, "cpu_user_us",
+		    dlp_json_us(grown(born, first->utime_ns, last->utime_ns)));
+	dlp_doc_set(doc, entry, "cpu_system_us",
+		    dlp_json_us(grown(born, first->stime_ns, last->stime_ns)));
+}
+
+json_t *dlp_doc_workers(struct dlp_doc *doc)
+{
+	const struct dlp_model *model = doc->model;
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < model->worker_cnt; i++) {
+		const struct dlp_worker *worker = &model->workers[i];
+		/* a silent worker made nothing only if messages would have been seen */
+		bool counted = worker->proven || doc->facts->queue_rung;
+		json_t *entry = json_object();
+		char text[40];
+
+		dlp_doc_set(doc, entry, "pid", dlp_json_count(worker->pid));
+		dlp_doc_set(doc, entry, "loader", dlp_json_known(worker->loader));
+		dlp_doc_set(doc, entry, "born_ns", dlp_json_known(worker->born_ns));
+		dlp_doc_set(doc, entry, "died_ns", dlp_json_known(worker->died_ns));
+		dlp_doc_set(doc, entry, "exit",
+			    worker->died_ns ? json_string(dlp_summary_exit(worker->exit_code, text,
+									   sizeof(text))) :
+					      json_null());
+		dlp_doc_set(doc, entry, "batches",
+			    counted ? dlp_json_count(worker->batch_cnt) : json_null());
+		dlp_doc_set(doc, entry, "produce", produce(doc, worker));
+		dlp_doc_set(doc, entry, "states",
+			    worker->clock_valid ? dlp_doc_states(doc, &worker->clock) :
+						  json_null());
+		dlp_doc_set(doc, entry, "cpu_us",
+			    worker->clock_valid ? dlp_json_us(worker->cpu_ns) : json_null());
+		set_proc(doc, entry, worker);
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}
+
+json_t *dlp_doc_block_io(struct dlp_doc *doc)
+{
+	const struct dlp_model *model = doc->model;
+	json_t *array;
+
+	if (!doc->facts->block_seen)
+		return json_null();
+	array = json_array();
+	for (size_t i = 0; i < model->device_cnt; i++) {
+		const struct dlp_device *device = &model->devices[i];
+		json_t *entry = json_object(), *latency = json_object();
+		char number[24], buf[64];
+		const char *name = NULL;
+
+		(void)snprintf(number, sizeof(number), "%u:%u", device->dev >> 20,
+			       device->dev & 0xfffff);
+		if (doc->facts->device_name)
+			name = doc->facts->device_name(device->dev, buf, sizeof(buf));
+		dlp_doc_set(doc, latency, "median_us", quantile(&device->latency, 0.5));
+		dlp_doc_set(doc, latency, "p99_us", quantile(&device->latency, 0.99));
+		dlp_doc_set(doc, latency, "max_us", longest(&device->latency));
+		dlp_doc_set(doc, entry, "device", dlp_json_text(name ? name : number));
+		dlp_doc_set(doc, entry, "number", json_string(number));
+		dlp_doc_set(doc, entry, "reads", dlp_json_count(device->reads));
+		dlp_doc_set(doc, entry, "read_bytes", dlp_json_count(device->read_bytes));
+		dlp_doc_set(doc, entry, "writes", dlp_json_count(device->writes));
+		dlp_doc_set(doc, entry, "write_bytes", dlp_json_count(device->write_bytes));
+		dlp_doc_set(doc, entry, "latency", latency);
+		dlp_doc_set(doc, entry, "by_worker", json_null());
+		dlp_doc_push(doc, array, entry);
+	}
+	return array;
+}

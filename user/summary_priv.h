@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Building blocks of the summary's JSON. Adding NULL (out of memory, or text that is not UTF-8)
+ * marks the document as failed, so callers check once, at the end.
+ */
+#ifndef DLP_SUMMARY_PRIV_H
+#define DLP_SUMMARY_PRIV_H
+
+#include <jansson.h>
+
+#include "summary.h"
+
+struct dlp_doc {
+	const struct dlp_model *model;
+	const struct dlp_verdict *verdict;
+	const struct dlp_summary_facts *facts;
+	bool failed;
+};
+
+/* Both take over `value`, whatever happens. */
+void dlp_doc_set(struct dlp_doc *doc, json_t *object, const char *key, json_t *value);
+void dlp_doc_push(struct dlp_doc *doc, json_t *array, json_t *value);
+
+json_t *dlp_json_count(uint64_t value);
+json_t *dlp_json_us(uint64_t ns);	 /* microseconds, one decimal */
+json_t *dlp_json_ratio(double ratio);	 /* six decimals; null for NAN */
+json_t *dlp_json_known(uint64_t value);	 /* null for 0 */
+json_t *dlp_json_text(const char *text); /* untrusted; null for NULL and "" */
+
+json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
+json_t *dlp_doc_loaders(struct dlp_doc *doc);
+json_t *dlp_doc_workers(struct dlp_doc *doc);
+json_t *dlp_doc_block_io(struct dlp_doc *doc);
+
+#endif /* DLP_SUMMARY_PRIV_H */
