@@ -8,6 +8,7 @@
  */
 #include "compat.bpf.h"
 #include "logic.bpf.h"
+#include "scope.bpf.h"
 
 struct label_key {
 	char text[DLP_LABEL_MAX];
@@ -155,80 +156,6 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 	return 0;
 }
 
-static __always_inline void push(struct dlp_thread *thread, const struct label_value *label,
-				 u32 extra_flags, u64 now)
-{
-	u32 at = thread->depth++;
-	u32 flags = label->flags | extra_flags;
-
-	if (at >= DLP_SCOPE_DEPTH) {
-		dlp_count(DLP_CNT_SCOPE_DEEP);
-		return;
-	}
-	at &= DLP_SCOPE_DEPTH - 1;
-	dlp_clock_read(thread, now, &thread->frame_clock[at]);
-	if ((flags & DLP_SCOPE_GETNEXT) && !(flags & DLP_FRAME_SILENT)) {
-		if (!thread->getnext_depth++) {
-			flags |= DLP_SCOPE_OUTER;
-			thread->getnext_frame = at;
-			thread->getnext_since_ns = now;
-			thread->flags |= DLP_THREAD_GETNEXT;
-		}
-	}
-	thread->frame[at].start_ns = now;
-	thread->frame[at].label = label->id;
-	thread->frame[at].flags = flags;
-}
-
-/* The counts in the thread stay right when the ring is full and the event is lost. */
-static __always_inline void count_getnext(struct dlp_thread *thread, const struct dlp_frame *frame,
-					  const struct dlp_clock *split, u64 now)
-{
-	thread->getnext_depth--;
-	if (!(frame->flags & DLP_SCOPE_OUTER))
-		return;
-	thread->getnext_since_ns = 0;
-	thread->getnext_cnt++;
-	thread->getnext_ns += now - frame->start_ns;
-	for (int i = 0; i < DLP_ST_MAX; i++)
-		thread->getnext_split.ns[i] += split->ns[i];
-}
-
-static __always_inline void pop(struct dlp_thread *thread, u64 now)
-{
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct dlp_ev_scope *event;
-	struct dlp_clock split;
-	struct dlp_frame frame;
-	u32 at;
-
-	if (!thread->depth) {
-		dlp_count(DLP_CNT_SCOPE_UNPAIRED);
-		return;
-	}
-	at = --thread->depth;
-	if (at >= DLP_SCOPE_DEPTH)
-		return;
-	at &= DLP_SCOPE_DEPTH - 1;
-	frame = thread->frame[at];
-	if (frame.flags & DLP_FRAME_SILENT)
-		return;
-	dlp_clock_read(thread, now, &split);
-	for (int i = 0; i < DLP_ST_MAX; i++)
-		split.ns[i] -= thread->frame_clock[at].ns[i];
-	if (frame.flags & DLP_SCOPE_GETNEXT)
-		count_getnext(thread, &frame, &split, now);
-	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, pid_tgid >> 32, (u32)pid_tgid, now);
-	if (!event)
-		return;
-	event->hdr.flags = frame.flags & (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
-	event->start_ns = frame.start_ns;
-	event->label = frame.label;
-	event->depth = at;
-	event->split = split;
-	dlp_submit(event);
-}
-
 /* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
@@ -247,7 +174,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	else
 		find_label(thread, text, now, &key, &label);
 	/* also without a label: its exit will come */
-	push(thread, &label, 0, now);
+	dlp_scope_push(thread, label.id, label.flags, now);
 	return 0;
 }
 
@@ -257,7 +184,7 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 	struct dlp_thread *thread = dlp_thread_current();
 
 	if (thread)
-		pop(thread, bpf_ktime_get_ns());
+		dlp_scope_pop(thread, (u32)bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -287,7 +214,7 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 	struct label_value label = {};
 	struct label_key key;
 	struct py_str str;
-	u32 extra = 0;
+	u32 silent = 0;
 
 	if (op_enter_symbol && symbol != op_enter_symbol)
 		return;
@@ -306,9 +233,9 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 		return;
 	for (u32 i = 0; i < DLP_SCOPE_DEPTH; i++) {
 		if (i < thread->depth && label.id && thread->frame[i].label == label.id)
-			extra = DLP_FRAME_SILENT;
+			silent = DLP_FRAME_SILENT;
 	}
-	push(thread, &label, extra, now);
+	dlp_scope_push(thread, label.id, label.flags | silent, now);
 }
 
 SEC("uprobe")
@@ -319,6 +246,7 @@ int dlp_scope_op(struct pt_regs *ctx)
 	u64 fourth = dlp_param(ctx, 4);
 	struct py_tuple tuple;
 	u32 symbol;
+	u64 now;
 
 	if (!thread)
 		return 0;
@@ -327,10 +255,12 @@ int dlp_scope_op(struct pt_regs *ctx)
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||
 	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
 		return 0;
+	now = bpf_ktime_get_ns();
+	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
 	if (tuple.size == 2)
-		op_enter(thread, symbol, tuple.item0, bpf_ktime_get_ns());
+		op_enter(thread, symbol, tuple.item0, now);
 	else if (tuple.size == 1 && op_enter_symbol &&
 		 symbol == op_enter_symbol + dlp_cfg.op_exit_delta)
-		pop(thread, bpf_ktime_get_ns());
+		thread->exit_ns = now;
 	return 0;
 }

@@ -59,8 +59,10 @@ struct dlp_thread {
 	u64 off_ns;  /* left the CPU, blocked; 0 = not */
 	u64 wake_ns; /* made runnable after that */
 	u64 switch_cnt;
+	u64 exec_base_ns; /* the scheduler's CPU time of the thread when its clock began */
 	u32 waker;
 	u32 rsvd;
+	u64 exit_ns; /* rung op: exit seen, scope not ended yet; 0 = none */
 	u64 idle_pipe; /* inode of the index pipe it was seen waiting on */
 	struct dlp_clock clock;
 	struct dlp_blocked blocked;
@@ -240,6 +242,7 @@ static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *tas
 	thread->trainer = trainer;
 	thread->flags = task->pid == task->tgid ? DLP_THREAD_MAIN : 0;
 	thread->state = state;
+	thread->exec_base_ns = task->se.sum_exec_runtime;
 	thread->traced_ns = now;
 	thread->since_ns = now;
 	return thread;
@@ -274,6 +277,31 @@ static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state,
 	*(volatile u64 *)&thread->since_ns = now;
 }
 
+/*
+ * The same for a thread that leaves the CPU. Not all of the time it was there was its own:
+ * interrupts and, on a virtual machine, other guests take their part, which the scheduler leaves
+ * out. What it counts is `run`, the rest is time spent waiting for the CPU. The scheduler has
+ * brought its sum up to date before it switches (update_curr); the totals are compared, so that
+ * what one slice is off by, the next ones make up for.
+ */
+static __always_inline void dlp_clock_leave_cpu(struct dlp_thread *thread, struct task_struct *task,
+						u32 state, u64 now)
+{
+	u64 run_ns = task->se.sum_exec_runtime - thread->exec_base_ns;
+	u64 had_ns = thread->clock.ns[DLP_ST_RUN];
+	u64 since = thread->since_ns;
+	u64 wall_ns = now > since ? now - since : 0;
+	u64 own_ns = run_ns > had_ns ? run_ns - had_ns : 0;
+
+	if (own_ns > wall_ns)
+		own_ns = wall_ns;
+	*(volatile u64 *)&thread->since_ns = 0;
+	thread->clock.ns[DLP_ST_RUN] += own_ns;
+	thread->clock.ns[DLP_ST_RUNQ] += wall_ns - own_ns;
+	*(volatile u32 *)&thread->state = state;
+	*(volatile u64 *)&thread->since_ns = since + wall_ns;
+}
+
 /* As often as a thread can plausibly switch while it is being read. */
 #define DLP_CLOCK_READ_TRIES 4
 
@@ -292,6 +320,23 @@ static __always_inline void dlp_clock_read(struct dlp_thread *thread, u64 now, s
 	}
 	if (since && now > since && state < DLP_ST_MAX)
 		ret->ns[state] += now - since;
+}
+
+/*
+ * to - from, for two readings of one thread. A reading taken in the middle of a slice counts all
+ * of it as `run`; what was not the thread's own moves to `runq` only when the slice ends.
+ */
+static __always_inline void dlp_clock_sub(struct dlp_clock *to, const struct dlp_clock *from)
+{
+	s64 run;
+
+	for (int i = 0; i < DLP_ST_MAX; i++)
+		to->ns[i] -= from->ns[i];
+	run = (s64)to->ns[DLP_ST_RUN];
+	if (run < 0) {
+		to->ns[DLP_ST_RUN] = 0;
+		to->ns[DLP_ST_RUNQ] += run;
+	}
 }
 
 static __always_inline void dlp_counts_read(const struct dlp_thread *thread,

@@ -4,6 +4,7 @@
  * server are its grandchildren), and the task iterator that reads every thread's clock.
  */
 #include "classify.bpf.h"
+#include "scope.bpf.h"
 
 SEC("tp_btf/sched_process_fork")
 int dlp_fork(u64 *ctx)
@@ -79,6 +80,8 @@ int dlp_exit(u64 *ctx)
 	if (!thread)
 		return 0;
 	now = bpf_ktime_get_ns();
+	if (dlp_cfg.has_late_exit)
+		dlp_scope_settle(thread, task->pid);
 	dlp_clock_move(thread, thread->state, now);
 	event = dlp_reserve(dlp_ev_exit, DLP_EV_EXIT, tgid, task->pid, now);
 	if (event) {
@@ -145,9 +148,8 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 	event->cpu_ns = task->se.sum_exec_runtime;
 	event->getnext_since_ns = thread->getnext_since_ns;
 	if (event->getnext_since_ns && frame < DLP_SCOPE_DEPTH) {
-		for (int i = 0; i < DLP_ST_MAX; i++)
-			event->getnext_now.ns[i] =
-				event->clock.ns[i] - thread->frame_clock[frame].ns[i];
+		event->getnext_now = event->clock;
+		dlp_clock_sub(&event->getnext_now, &thread->frame_clock[frame]);
 	}
 	if (event->state != DLP_ST_RUN && event->state != DLP_ST_RUNQ) {
 		event->object = thread->blocked.object;

@@ -25,7 +25,7 @@ struct message {
 	u32 bytes;
 	u8 dir;
 	u8 prefix_len;
-	u8 prefix[DLP_MSG_PREFIX];
+	u8 prefix[DLP_MSG_PREFIX] __attribute__((aligned(8)));
 };
 
 /* Inode of a descriptor of the current task if it is a FIFO, else 0. */
@@ -97,22 +97,36 @@ static __always_inline void send_message(struct dlp_thread *thread, const struct
 /*
  * One write of n bytes at `user` by the current thread: a whole message, the length word alone
  * (its body follows), or such a body. Fills msg and returns true when a pickle begins here.
+ * Most writes seen are something else, above all the handshakes by which tensors' descriptors
+ * change hands: one read of user memory must do to dismiss them.
  */
 static __always_inline bool frame_write(struct dlp_thread *thread, u64 user, u64 n, struct message *msg)
 {
-	u32 expected = thread->send_expect;
-	u8 word[LENGTH_WORD];
+	struct {
+		u8 align[LENGTH_WORD]; /* so that the pickle can be copied by words */
+		u8 word[LENGTH_WORD];
+		u8 pickle[DLP_MSG_PREFIX];
+	} __attribute__((aligned(8))) start = {};
+	u32 expected = thread->send_expect, len = sizeof(start.word) + sizeof(start.pickle);
 
-	thread->send_expect = 0;
 	if (n < LENGTH_WORD || n > MSG_BYTES_MAX)
 		return false;
-	if (expected && n == expected) {
-		msg->bytes = n;
-		return read_prefix(user, n, msg->prefix, &msg->prefix_len);
+	if (expected) {
+		thread->send_expect = 0;
+		if (n == expected) {
+			msg->bytes = n;
+			return read_prefix(user, n, msg->prefix, &msg->prefix_len);
+		}
 	}
-	if (bpf_probe_read_user(word, sizeof(word), (void *)user))
+	if (n < len)
+		len = n;
+	barrier_var(len);
+	if (len > sizeof(start.word) + sizeof(start.pickle) ||
+	    bpf_probe_read_user(start.word, len, (void *)user)) {
+		dlp_count(DLP_CNT_MSG_FAULT);
 		return false;
-	msg->bytes = dlp_be32(word);
+	}
+	msg->bytes = dlp_be32(start.word);
 	if (msg->bytes < MSG_BYTES_MIN || msg->bytes > MSG_BYTES_MAX)
 		return false;
 	if (n == LENGTH_WORD) {
@@ -121,7 +135,9 @@ static __always_inline bool frame_write(struct dlp_thread *thread, u64 user, u64
 	}
 	if (msg->bytes != n - LENGTH_WORD)
 		return false;
-	return read_prefix(user + LENGTH_WORD, msg->bytes, msg->prefix, &msg->prefix_len);
+	msg->prefix_len = len - LENGTH_WORD;
+	__builtin_memcpy(msg->prefix, start.pickle, sizeof(msg->prefix));
+	return true;
 }
 
 static __always_inline void sent(struct dlp_thread *thread, u32 fd, u64 user, u64 n, u64 now)

@@ -4,6 +4,7 @@
  * sched_wakeup only, and the long blocked intervals one by one.
  */
 #include "classify.bpf.h"
+#include "scope.bpf.h"
 
 /* Back on a CPU after a blocked interval: send it if it was long. */
 static __always_inline void send_wait(struct task_struct *task, struct dlp_thread *thread, u64 now)
@@ -43,19 +44,24 @@ int dlp_switch(u64 *ctx)
 		now = bpf_ktime_get_ns();
 		thread->switch_cnt++;
 		if (ctx[0] & 1 || !state) {
-			dlp_clock_move(thread, DLP_ST_RUNQ, now);
+			state = DLP_ST_RUNQ;
 		} else {
 			classify(prev, thread, state, true, &thread->blocked);
-			dlp_clock_move(thread, thread->blocked.state, now);
+			state = thread->blocked.state;
 			thread->off_ns = now;
 			thread->wake_ns = 0;
 		}
+		if (dlp_cfg.has_late_exit)
+			dlp_scope_off_cpu(thread, prev->pid, state, now);
+		dlp_clock_leave_cpu(thread, prev, state, now);
 	}
 	thread = dlp_thread_get(next);
 	if (thread) {
 		if (!now)
 			now = bpf_ktime_get_ns();
 		dlp_clock_move(thread, DLP_ST_RUN, now);
+		if (dlp_cfg.has_late_exit)
+			dlp_scope_on_cpu(thread, next->pid, now);
 		if (thread->off_ns) {
 			send_wait(next, thread, now);
 			thread->off_ns = 0;

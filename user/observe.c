@@ -31,7 +31,6 @@ struct loop {
 	struct dlp_session *session;
 	struct dlp_session_info info;
 	struct dlp_jobs *jobs;
-	struct dlp_missing missing[DLP_FEATURE_MAX + 1];
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	int epoll_fd, signal_fd, target_fd;
@@ -127,9 +126,19 @@ static int gather(struct loop *loop)
 	return err == -ENOMEM ? err : 0;
 }
 
-static int end_interval(struct loop *loop)
+static void say_interval(struct loop *loop)
 {
 	struct dlp_verdict verdict;
+
+	if (loop->ob->options->quiet)
+		return;
+	dlp_diagnose(loop->ob->model, &verdict);
+	dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
+	fflush(loop->ob->out);
+}
+
+static int end_interval(struct loop *loop)
+{
 	int err;
 
 	err = gather(loop);
@@ -140,12 +149,23 @@ static int end_interval(struct loop *loop)
 		return err;
 	loop->interval_cnt++;
 	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0);
-	if (loop->ob->options->quiet)
-		return 0;
-	dlp_diagnose(loop->ob->model, &verdict);
-	dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
-	fflush(loop->ob->out);
+	say_interval(loop);
 	return 0;
+}
+
+/* The figures of the last, unfinished interval say something only when it is long enough. */
+static int close_window(struct loop *loop)
+{
+	const struct dlp_interval_stats *last = &loop->ob->model->interval;
+	int err;
+
+	err = gather(loop);
+	if (err)
+		return err;
+	err = emit_window(loop, 2);
+	if (!err && last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
+		say_interval(loop);
+	return err;
 }
 
 static int add_fd(struct loop *loop, int fd)
@@ -232,8 +252,7 @@ static int run(struct loop *loop)
 		if (next <= now)
 			next = now + options->interval_ns;
 	}
-	err = gather(loop);
-	return err ? err : emit_window(loop, 2);
+	return close_window(loop);
 }
 
 /* The figures of the summary depend on these; without the others only detail is missing. */
@@ -278,11 +297,11 @@ static void describe(struct loop *loop)
 			continue;
 		if (active & (1u << i) || (!left_out && !loop->info.refused[i][0]))
 			continue;
-		loop->missing[facts->missing_cnt].name = dlp_feature_name(i);
-		loop->missing[facts->missing_cnt].figures = figures_need(i);
+		loop->ob->missing[facts->missing_cnt].name = dlp_feature_name(i);
+		loop->ob->missing[facts->missing_cnt].figures = figures_need(i);
 		facts->missing_cnt++;
 	}
-	facts->missing = loop->missing;
+	facts->missing = loop->ob->missing;
 }
 
 /* Everything up to the opening of the window. */

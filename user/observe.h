@@ -19,6 +19,7 @@ struct dlp_observation {
 	const struct dlp_target *target;
 	struct dlp_model *model;	 /* filled; the caller's */
 	struct dlp_summary_facts *facts; /* filled once attached */
+	struct dlp_missing missing[DLP_FEATURE_MAX]; /* what facts->missing points to */
 	FILE *events;			 /* every event as a line, or NULL */
 	FILE *out;			 /* attach and interval lines */
 };

@@ -174,6 +174,7 @@ static void configure(struct dlp_session *session, const struct kernel_facts *fa
 	cfg->has_rq_single_arg = facts->rq_issue_args == 1;
 	cfg->has_block_io = facts->block_io;
 	cfg->has_wait_events = !!(session->wanted & DLP_FEATURE_BIT(WAITS));
+	cfg->has_late_exit = rung_op;
 	cfg->op_args_param = target->op_args_param;
 	cfg->op_exit_delta = target->op_exit_delta;
 	cfg->str_data_off = target->str_data_off;
@@ -242,8 +243,8 @@ static int load(struct dlp_session *session, const struct kernel_facts *facts)
 		return 0;
 	dlprof_bpf__destroy(session->skel);
 	session->skel = NULL;
-	/* nothing is refused for what it does when everything is: say that instead */
-	if (err == -EPERM || err == -EACCES)
+	/* no privileges: then it is no single program's fault (the verifier says EACCES or EINVAL) */
+	if (err == -EPERM)
 		return err;
 	for (size_t i = 0; i < PROGRAM_CNT; i++) {
 		int alone = wants(session, i) ? try_alone(session, facts, i) : 0;
@@ -287,7 +288,7 @@ static uint32_t features_to_try(const struct dlp_session_opts *opts)
 static void explain_load(int err, struct dlp_session_failure *failure)
 {
 	failure->unsupported = true;
-	if (err == -EPERM || err == -EACCES)
+	if (err == -EPERM)
 		snprintf(failure->text, sizeof(failure->text),
 			 "no permission to load BPF programs: run as root (sudo), in the host's own "
 			 "user namespace");
@@ -452,7 +453,7 @@ int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *
 	}
 	attach_probes(session);
 	attach_syscall_rung(session);
-	if (!session->scope_probe_cnt)
+	if (session->wanted & DLP_FEATURE_BIT(SCOPES) && !session->scope_probe_cnt)
 		refuse(session, DLP_FEATURE_SCOPES, "no probe point");
 	session->active = session->wanted;
 	if (!(session->opts.without & DLP_FEATURE_BIT(SCOPES)) &&

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The stack of open record_function scopes of a thread. */
+#ifndef DLP_SCOPE_BPF_H
+#define DLP_SCOPE_BPF_H
+
+#include "maps.bpf.h"
+
+/* A scope begins: `flags` are DLP_SCOPE_GETNEXT and DLP_FRAME_SILENT. */
+static __always_inline void dlp_scope_push(struct dlp_thread *thread, u32 label, u32 flags, u64 now)
+{
+	u32 at = thread->depth++;
+
+	if (at >= DLP_SCOPE_DEPTH) {
+		dlp_count(DLP_CNT_SCOPE_DEEP);
+		return;
+	}
+	at &= DLP_SCOPE_DEPTH - 1;
+	dlp_clock_read(thread, now, &thread->frame_clock[at]);
+	if ((flags & DLP_SCOPE_GETNEXT) && !(flags & DLP_FRAME_SILENT)) {
+		if (!thread->getnext_depth++) {
+			flags |= DLP_SCOPE_OUTER;
+			thread->getnext_frame = at;
+			thread->getnext_since_ns = now;
+			thread->flags |= DLP_THREAD_GETNEXT;
+		}
+	}
+	thread->frame[at].start_ns = now;
+	thread->frame[at].label = label;
+	thread->frame[at].flags = flags;
+}
+
+/* The counts in the thread stay right when the ring is full and the event is lost. */
+static __always_inline void count_getnext(struct dlp_thread *thread, const struct dlp_frame *frame,
+					  const struct dlp_clock *split, u64 now)
+{
+	thread->getnext_depth--;
+	if (!(frame->flags & DLP_SCOPE_OUTER))
+		return;
+	thread->getnext_since_ns = 0;
+	thread->getnext_cnt++;
+	thread->getnext_ns += now - frame->start_ns;
+	for (int i = 0; i < DLP_ST_MAX; i++)
+		thread->getnext_split.ns[i] += split->ns[i];
+}
+
+/* The innermost scope ends; `now` may lie before the present, but not before the last switch. */
+static __always_inline void dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
+{
+	struct dlp_ev_scope *event;
+	struct dlp_clock split;
+	struct dlp_frame frame;
+	u32 at;
+
+	if (!thread->depth) {
+		dlp_count(DLP_CNT_SCOPE_UNPAIRED);
+		return;
+	}
+	at = --thread->depth;
+	if (at >= DLP_SCOPE_DEPTH)
+		return;
+	at &= DLP_SCOPE_DEPTH - 1;
+	frame = thread->frame[at];
+	if (frame.flags & DLP_FRAME_SILENT)
+		return;
+	dlp_clock_read(thread, now, &split);
+	dlp_clock_sub(&split, &thread->frame_clock[at]);
+	if (frame.flags & DLP_SCOPE_GETNEXT)
+		count_getnext(thread, &frame, &split, now);
+	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, thread->tgid, tid, now);
+	if (!event)
+		return;
+	event->hdr.flags = frame.flags & (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
+	event->start_ns = frame.start_ns;
+	event->label = frame.label;
+	event->depth = at;
+	event->split = split;
+	dlp_submit(event);
+}
+
+/*
+ * On rung op the exit is seen when its operator is dispatched, which then gives the global lock
+ * away and takes it again: Python leaves the scope only after that (70 us later in the median
+ * when another thread of the trainer wants the lock, measured with torch 1.13). So the exit is
+ * kept open until it is clear whether the thread is held up right behind it.
+ */
+#define DLP_EXIT_REACH_NS 30000
+
+/* Ends the scope whose exit is pending, where its dispatch was seen. */
+static __always_inline void dlp_scope_settle(struct dlp_thread *thread, u32 tid)
+{
+	u64 exit_ns = thread->exit_ns;
+
+	if (!exit_ns)
+		return;
+	thread->exit_ns = 0;
+	dlp_scope_pop(thread, tid, exit_ns);
+}
+
+/*
+ * The thread leaves the CPU, its clock not yet moved. Held up right behind the exit, for the lock
+ * or a CPU, it is still inside; anything else it does is outside.
+ */
+static __always_inline void dlp_scope_off_cpu(struct dlp_thread *thread, u32 tid, u32 state, u64 now)
+{
+	if (!thread->exit_ns || ((state == DLP_ST_GIL || state == DLP_ST_RUNQ) &&
+				 now - thread->exit_ns < DLP_EXIT_REACH_NS))
+		return;
+	dlp_scope_settle(thread, tid);
+}
+
+/* And is back, its clock moved: an exit still pending is over now. */
+static __always_inline void dlp_scope_on_cpu(struct dlp_thread *thread, u32 tid, u64 now)
+{
+	if (!thread->exit_ns)
+		return;
+	thread->exit_ns = 0;
+	dlp_scope_pop(thread, tid, now);
+}
+
+#endif /* DLP_SCOPE_BPF_H */
