@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a process of a training job is: trainer, DataLoader worker, or something else. */
+#ifndef DLP_PROC_ROLE_H
+#define DLP_PROC_ROLE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "dlprof/event.h"
+
+/*
+ * Role of `pid` in the job of `trainer`: worker = a descendant that looks like one. 0, or as
+ * procfs.h says (-ESRCH: gone). `root` as in procfs.h.
+ */
+int dlp_proc_role(const char *root, pid_t trainer, pid_t pid, enum dlp_proc_role *ret);
+
+/*
+ * Whose worker `pid` is; *ret_trainer = 0: it is none. `names_workers`: its torch names worker
+ * processes (2.5 and later), so one without that name is none; before, a rank of a distributed
+ * job that was forked or spawned is told from a worker only by having children.
+ */
+int dlp_proc_trainer_of(const char *root, pid_t pid, bool names_workers, pid_t *ret_trainer);
+
+/*
+ * The process that was probably meant instead of `pid`, which has not loaded torch: its parent
+ * (then `pid` is a helper of the job), or one below it that is no worker (then it is a launcher
+ * or a shell). 0: none.
+ */
+pid_t dlp_proc_near_with_torch(const char *root, pid_t pid);
+
+#endif /* DLP_PROC_ROLE_H */
