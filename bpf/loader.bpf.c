@@ -160,15 +160,14 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
 {
-	struct dlp_thread *thread = dlp_thread_current();
+	u64 now = bpf_ktime_get_ns();
+	struct dlp_thread *thread = dlp_thread_here(now);
 	struct label_value label = {};
 	struct label_key key;
 	void *text = NULL;
-	u64 now;
 
 	if (!thread)
 		return 0;
-	now = bpf_ktime_get_ns();
 	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx)))
 		dlp_count(DLP_CNT_LABEL_FAULT);
 	else
@@ -241,12 +240,12 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 SEC("uprobe")
 int dlp_scope_op(struct pt_regs *ctx)
 {
-	struct dlp_thread *thread = dlp_thread_current();
+	u64 now = bpf_ktime_get_ns();
+	struct dlp_thread *thread = dlp_thread_here(now);
 	u64 args = dlp_param(ctx, dlp_cfg.op_args_param), third = PT_REGS_PARM3(ctx), tuple_at = 0;
 	u64 fourth = dlp_param(ctx, 4);
 	struct py_tuple tuple;
 	u32 symbol;
-	u64 now;
 
 	if (!thread)
 		return 0;
@@ -255,7 +254,6 @@ int dlp_scope_op(struct pt_regs *ctx)
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||
 	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
 		return 0;
-	now = bpf_ktime_get_ns();
 	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
 	if (tuple.size == 2)
 		op_enter(thread, symbol, tuple.item0, now);

@@ -248,6 +248,22 @@ static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *tas
 	return thread;
 }
 
+/*
+ * The current thread, at a probe of the interpreter or torch. One that the task iterator has not
+ * been able to give its clock gets it here.
+ */
+static __always_inline struct dlp_thread *dlp_thread_here(u64 now)
+{
+	struct dlp_thread *thread = dlp_thread_current();
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct dlp_job *job;
+
+	if (thread)
+		return thread;
+	job = bpf_map_lookup_elem(&dlp_job, &tgid);
+	return job ? dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN, now) : NULL;
+}
+
 static __always_inline void dlp_thread_drop(struct task_struct *task)
 {
 	u32 tid = task->pid;

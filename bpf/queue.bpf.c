@@ -155,11 +155,11 @@ static __always_inline void sent(struct dlp_thread *thread, u32 fd, u64 user, u6
 SEC("uprobe")
 int dlp_queue_send(struct pt_regs *ctx)
 {
-	struct dlp_thread *thread = dlp_thread_current();
+	u64 now = bpf_ktime_get_ns();
+	struct dlp_thread *thread = dlp_thread_here(now);
 
 	if (thread)
-		sent(thread, (u32)PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx),
-		     bpf_ktime_get_ns());
+		sent(thread, (u32)PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx), now);
 	return 0;
 }
 
@@ -179,7 +179,8 @@ struct py_bytes {
 SEC("uprobe")
 int dlp_queue_recv(struct pt_regs *ctx)
 {
-	struct dlp_thread *thread = dlp_thread_current();
+	u64 now = bpf_ktime_get_ns();
+	struct dlp_thread *thread = dlp_thread_here(now);
 	struct message msg = { .dir = DLP_MSG_RECV };
 	struct py_bytes bytes;
 	u64 object = 0;
@@ -197,7 +198,7 @@ int dlp_queue_recv(struct pt_regs *ctx)
 	msg.bytes = bytes.size;
 	if (read_prefix(object + sizeof(bytes), msg.bytes, msg.prefix, &msg.prefix_len) &&
 	    dlp_pickle_is_indexed(msg.prefix))
-		send_message(thread, &msg, bpf_ktime_get_ns());
+		send_message(thread, &msg, now);
 	return 0;
 }
 
@@ -221,8 +222,11 @@ static __always_inline void received(struct dlp_thread *thread, u32 fd, u64 user
 		thread->recv_prefix_len = 0;
 		return;
 	}
+	/* read from elsewhere between a length word and its body, by a signal handler */
+	if (fifo_inode(fd) != thread->recv_inode)
+		return;
 	if (got > thread->recv_expect) {
-		/* not the message that was announced: something else was read in between */
+		/* not the message that was announced */
 		thread->recv_expect = 0;
 		return;
 	}

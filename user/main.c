@@ -36,28 +36,32 @@ static enum dlp_exit target_exit(const struct dlp_target_failure *failure)
 	return failure->err == DLP_TARGET_DENIED ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
 }
 
-static enum dlp_exit finish(const struct dlp_options *options, const struct dlp_model *model,
-			    const struct dlp_summary_facts *facts)
+static enum dlp_exit finish(struct dlp_observation *observation)
 {
+	const struct dlp_options *options = observation->options;
+	enum dlp_exit ret = DLP_EXIT_OK;
 	struct dlp_verdict verdict;
 	char error[512];
 
-	dlp_diagnose(model, &verdict);
+	dlp_diagnose(observation->model, &verdict);
 	/* the file first: whoever reads the screen may be gone */
 	if (options->summary &&
-	    dlp_summary_write(options->summary, model, &verdict, facts, error, sizeof(error))) {
-		dlp_text_summary(stdout, model, &verdict, facts);
+	    dlp_summary_write(options->summary, observation->model, &verdict, observation->facts, error,
+			      sizeof(error))) {
 		complain("%s", error);
-		return DLP_EXIT_FAILURE;
+		ret = DLP_EXIT_FAILURE;
 	}
-	dlp_text_summary(stdout, model, &verdict, facts);
-	return DLP_EXIT_OK;
+	dlp_text_summary(stdout, observation->model, &verdict, observation->facts);
+	fflush(stdout);
+	return ret;
 }
 
 static enum dlp_exit profile(const struct dlp_options *options)
 {
 	struct dlp_summary_facts facts = { .version = DLP_VERSION };
-	struct dlp_observation observation = { .options = options, .facts = &facts, .out = stdout };
+	struct dlp_observation observation = {
+		.options = options, .facts = &facts, .out = stdout, .finish = finish,
+	};
 	_cleanup_fclose_ FILE *events = NULL;
 	struct dlp_target_failure failure;
 	struct dlp_target target;
@@ -84,9 +88,7 @@ static enum dlp_exit profile(const struct dlp_options *options)
 	observation.model = model;
 	observation.events = events;
 	ret = dlp_observe(&observation, error, sizeof(error));
-	if (ret == DLP_EXIT_OK)
-		ret = finish(options, model, &facts);
-	else
+	if (*error)
 		complain("%s", error);
 	dlp_model_free(model);
 	return ret;

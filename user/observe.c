@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -201,6 +202,13 @@ static int open_fds(struct loop *loop)
 	return err;
 }
 
+static bool target_gone(const struct loop *loop)
+{
+	struct pollfd target = { .fd = loop->target_fd, .events = POLLIN };
+
+	return poll(&target, 1, 0) == 1;
+}
+
 static int wait_until(struct loop *loop, uint64_t deadline_ns)
 {
 	uint64_t now = dlp_now_ns();
@@ -350,6 +358,11 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	if (err)
 		goto fail;
 	if (dlp_session_attach(loop->session, &failure)) {
+		/* without the target's mappings there is nothing to probe: that is not the kernel's fault */
+		if (target_gone(loop)) {
+			err = -ESRCH;
+			goto fail;
+		}
 		snprintf(error, error_size, "%s", failure.text);
 		return failure.unsupported ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
 	}
@@ -361,7 +374,7 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	fflush(loop->ob->out);
 	err = run(loop);
 	if (!err)
-		return DLP_EXIT_OK;
+		return loop->ob->finish(loop->ob);
 fail:
 	if (err == -ESRCH)
 		snprintf(error, error_size, "process %d is gone", loop->ob->target->pid);
@@ -375,7 +388,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	struct loop loop = { .ob = observation, .epoll_fd = -1, .signal_fd = -1, .target_fd = -1 };
 	enum dlp_exit ret = observe(&loop, error, error_size);
 
-	/* probes leave the target first */
+	/* probes first: the target is not ours */
 	dlp_session_free(loop.session);
 	dlp_jobs_free(loop.jobs);
 	dlp_cleanup_close(&loop.epoll_fd);

@@ -22,9 +22,17 @@ struct dlp_observation {
 	struct dlp_missing missing[DLP_FEATURE_MAX]; /* what facts->missing points to */
 	FILE *events;			 /* every event as a line, or NULL */
 	FILE *out;			 /* attach and interval lines */
+	/*
+	 * Called when the window is closed, before the probes are detached: that can take a tenth of
+	 * a second, and whoever pressed Ctrl-C may not give us as much.
+	 */
+	enum dlp_exit (*finish)(struct dlp_observation *observation);
 };
 
-/* An enum dlp_exit; unless it is DLP_EXIT_OK, *error has one line for people. */
+/*
+ * What `finish` returned; or why it was never called, with one line for people in error (which is
+ * left empty otherwise).
+ */
 enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size_t error_size);
 
 #endif /* DLP_OBSERVE_H */
