@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# One non-recursive Makefile; `make help` lists what it can do. Everything it makes lies under
+# build/. Knobs: V=1 (show commands), DEBUG=1, SAN=address,undefined, WERROR=1, OUT= (build folder),
+# CC=, CFLAGS=, CLANG=, BPFTOOL=, LIBBPF_DIR=, PYTHON=, PREFIX=, DESTDIR=.
+
+VERSION := 0.1.0
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+ifeq ($(V),1)
+Q :=
+msg =
+else
+Q := @
+msg = @printf '  %-7s %s\n' '$(1)' '$(2)'
+endif
+
+# make's own default is cc, which nobody chose
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
+# Debian puts bpftool where only root looks
+BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),$(wildcard /usr/sbin/bpftool),bpftool)
+CLANG_FORMAT ?= clang-format
+VMLINUX_BTF ?= /sys/kernel/btf/vmlinux
+PREFIX ?= /usr/local
+PYTHON ?=
+export PYTHON
+
+ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# ---- flavours ----------------------------------------------------------------------------------
+# Each flavour has a folder of its own, so that switching costs nothing. The BPF side does not
+# depend on the flavour: all share build/bpf and the skeleton.
+comma := ,
+empty :=
+space := $(empty) $(empty)
+SAN_DIR := build/san$(if $(filter-out address$(comma)undefined,$(SAN)),-$(subst $(comma),-,$(SAN)))
+B := $(or $(OUT),$(if $(SAN),$(SAN_DIR)),$(if $(filter 1,$(DEBUG)),build/debug),build)
+
+# Fortified functions need optimisation, and the sanitizers do the same better.
+ifneq ($(SAN)$(filter 1,$(DEBUG)),)
+OPT := -O1 -fno-omit-frame-pointer
+else
+OPT := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+endif
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+# Texts for people are cut to their buffers on purpose, hence no format-truncation.
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wundef \
+	-Wpointer-arith -Wvla \
+	$(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
+CFLAGS ?= -g $(OPT)
+ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)/= \
+	$(SANFLAGS) $(CFLAGS)
+ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
+	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
+ALL_LDFLAGS := $(SANFLAGS) -pie -Wl,-z,relro,-z,now \
+	$(if $(LIBBPF_DIR),-L$(LIBBPF_DIR)/lib -Wl$(comma)-rpath$(comma)$(LIBBPF_DIR)/lib) $(LDFLAGS)
+LDLIBS := -lbpf -lelf -lz -ljansson -lm
+
+BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
+	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \
+	$(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include)
+BPF_CC := $(CLANG) $(BPF_CFLAGS)
+# For the bpf target clang leaves out the host's include folders, where libbpf's headers are.
+# Asked for once, and only when something is compiled for BPF.
+BPF_SYS = $(eval BPF_SYS := $$(shell $(CLANG) -v -E - </dev/null 2>&1 | \
+	sed -n '/<...> search starts here:/,/End of search list./{ s| \(/.*\)|-idirafter \1|p }'))$(BPF_SYS)
+
+# ---- what there is -----------------------------------------------------------------------------
+# core first: the linker of libbpf 1.1 loses maps that an earlier object declares extern
+BPF_SRC := $(sort $(wildcard bpf/*.bpf.c))
+BPF_SRC := $(filter bpf/core.bpf.c,$(BPF_SRC)) $(filter-out bpf/core.bpf.c,$(BPF_SRC))
+BPF_OBJ := $(BPF_SRC:%.bpf.c=build/%.bpf.o)
+BPF_LINKED := build/bpf/dlprof.bpf.o
+SKEL := build/dlprof.skel.h
+
+USER_SRC := $(sort $(wildcard user/*.c))
+USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
+# All that builds and runs without root: what unit tests may see.
+LIB := $(B)/libdlprof.a
+LIB_OBJ := $(filter-out $(B)/user/main.o $(B)/user/session.o,$(USER_OBJ))
+TOOL := $(B)/dlprof-bpf
+
+# tests/*/test_NAME.c is a program; the folder's other .c files are linked into each of them.
+UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
+UNIT_HELP := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)))
+UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
+UNIT_HELP_OBJ := $(UNIT_HELP:%.c=$(B)/%.o)
+
+BT_BPF_SRC := $(sort $(wildcard tests/bpf/*.bpf.c))
+BT_SKEL := $(BT_BPF_SRC:%.bpf.c=build/%.skel.h)
+BT_SRC := $(sort $(filter-out $(BT_BPF_SRC),$(wildcard tests/bpf/test_*.c)))
+BT_HELP := $(sort $(filter-out $(BT_SRC) $(BT_BPF_SRC),$(wildcard tests/bpf/*.c)))
+BT_BIN := $(BT_SRC:%.c=$(B)/%)
+BT_HELP_OBJ := $(BT_HELP:%.c=$(B)/%.o)
+
+# C programs that the integration tests run, one file each.
+IT_SRC := $(sort $(wildcard tests/integration/*.c))
+IT_BIN := $(IT_SRC:%.c=$(B)/%)
+
+# $(call remember,FILE,TEXT): FILE holds TEXT and is only touched when that changes. Done while
+# reading the Makefile, so that `make -q` tells the truth.
+remember = $(if $(findstring x$(2)x,x$(file <$(1))x),,$(shell mkdir -p $(dir $(1)))$(file >$(1),$(2)))
+
+ifneq ($(MAKECMDGOALS),clean)
+ifneq ($(MAKECMDGOALS),help)
+# Objects depend on the flags they were made with; CC=clang or WERROR=1 rebuilds what it concerns.
+$(call remember,$(B)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+$(call remember,build/bpf/flags,$(BPF_CC))
+# Archives and links depend on the list of their parts: a deleted source must not live on in them.
+$(call remember,$(B)/parts,$(USER_OBJ) $(UNIT_HELP_OBJ) $(BT_HELP_OBJ))
+$(call remember,build/bpf/parts,$(BPF_OBJ))
+endif
+endif
+
+# ---- build -------------------------------------------------------------------------------------
+.PHONY: all
+all: $(TOOL) ## build build/dlprof-bpf (needs neither root nor network)
+
+build/%.bpf.o: %.bpf.c build/bpf/flags
+	$(call msg,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BPF_CC) -Ivmlinux $(BPF_SYS) -MMD -MP -c $< -o $@
+
+$(BPF_LINKED): $(BPF_OBJ) build/bpf/parts
+	$(call msg,BPFLD,$@)
+	$(Q)$(BPFTOOL) gen object $@ $(BPF_OBJ)
+
+$(SKEL): $(BPF_LINKED)
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name dlprof_bpf >$@
+
+# Order only: afterwards the dependency files know who includes the skeleton.
+$(B)/user/session.o: | $(SKEL)
+
+$(B)/%.o: %.c $(B)/flags
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(LIB): $(LIB_OBJ) $(B)/parts
+	$(call msg,AR,$@)
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $(LIB_OBJ)
+
+LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
+
+$(TOOL): $(B)/user/main.o $(B)/user/session.o $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,$(LDLIBS))
+
+# ---- test programs -----------------------------------------------------------------------------
+$(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,-lcmocka $(LDLIBS))
+
+$(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $* >$@
+
+$(BT_BIN:=.o) $(BT_HELP_OBJ): | $(SKEL) $(BT_SKEL)
+$(BT_BIN): $(B)/%: $(B)/%.o $(BT_HELP_OBJ) $(B)/user/session.o $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,-lcmocka $(LDLIBS))
+
+$(IT_BIN): $(B)/%: $(B)/%.o
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,-lpthread)
+
+# What tests/run.sh asks for. test_layout reads the linked BPF object while it runs.
+.PHONY: build-unit build-bpf build-integration list-unit list-bpf
+build-unit: $(UNIT_BIN) $(BPF_LINKED)
+build-bpf: $(BT_BIN) $(BPF_LINKED)
+build-integration: $(TOOL) $(IT_BIN)
+list-unit list-bpf: list-%:
+	@printf '%s\n' $(if $(filter unit,$*),$(UNIT_BIN),$(BT_BIN))
+
+# ---- for people --------------------------------------------------------------------------------
+.PHONY: deps demo test test-unit test-bpf test-integration bench
+deps: ## install what building and testing need: Debian packages, and torch into build/venv
+	$(Q)tests/deps.sh test
+
+demo: ## train a small model and watch it for some seconds (root)
+	$(Q)tests/deps.sh demo
+	$(Q)$(MAKE) $(JOBS) all
+	$(Q)tests/demo.sh
+
+test: ## every test that this machine and user can run; the last line is the count
+	$(Q)tests/run.sh
+
+test-unit: ## unit tests, plain and under ASan and UBSan (no root)
+	$(Q)tests/run.sh unit
+
+test-bpf: ## tests that load the BPF programs (root)
+	$(Q)tests/run.sh bpf
+
+test-integration: ## tests on real PyTorch training (root)
+	$(Q)tests/run.sh integration
+
+bench: ## what watching costs: the table of the README (root, takes long)
+	$(Q)tests/deps.sh demo
+	$(Q)$(MAKE) $(JOBS) all
+	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
+
+.PHONY: lint lint-shell lint-cppcheck lint-tidy lint-clang format-check
+LINT_C := $(USER_SRC) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
+lint: ## shellcheck, cppcheck, clang-tidy, a build with clang, and check-vmlinux
+	$(Q)tests/run.sh lint
+lint-shell:
+	$(Q)shellcheck -x .ci/run $(wildcard tests/*.sh tests/*/*.sh)
+# It knows nothing of the cleanup attribute, and loses its way in cmocka's macros: leaks are for the
+# AddressSanitizer build of the tests, the tests themselves for clang-tidy.
+lint-cppcheck:
+	$(Q)cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+		--suppress=memleak --suppress=resourceLeak --suppress=readdirCalled \
+		--suppress=uninitStructMember --error-exitcode=1 $(JOBS) -D__x86_64__ -D_GNU_SOURCE \
+		-DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser $(USER_SRC)
+lint-tidy: $(SKEL) $(BT_SKEL)
+	$(Q)printf '%s\n' $(LINT_C) | xargs -P "$$(nproc)" -n 3 sh -c 'clang-tidy --quiet "$$@" -- \
+		-std=gnu11 $(subst ','\'',$(ALL_CPPFLAGS))' clang-tidy
+# every C file with the other compiler, warnings being errors
+lint-clang:
+	$(Q)$(MAKE) $(JOBS) -k OUT=build/clang CC=$(CLANG) WERROR=1 all build-unit build-bpf \
+		build-integration
+format-check: ## differences from .clang-format
+	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(wildcard user/*.[ch] include/dlprof/*.h bpf/*.[ch] \
+		vmlinux/*.h tests/*/*.[ch])
+
+.PHONY: vmlinux check-vmlinux insns
+FULL_OBJ := $(BPF_OBJ:build/bpf/%=build/vmlinux-full/%)
+build/vmlinux-full/vmlinux.h: $(VMLINUX_BTF)
+	$(call msg,BTF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BPFTOOL) btf dump file $< format c >$@
+$(FULL_OBJ): build/vmlinux-full/%.bpf.o: bpf/%.bpf.c build/vmlinux-full/vmlinux.h build/bpf/flags
+	$(call msg,BPF,$@)
+	$(Q)$(BPF_CC) -Ibuild/vmlinux-full $(BPF_SYS) -MMD -MP -c $< -o $@
+vmlinux: build/vmlinux-full/vmlinux.h ## dump all types of the running kernel into build/vmlinux-full
+check-vmlinux: $(FULL_OBJ) ## compile bpf/ against the running kernel's own types
+insns: $(BPF_LINKED) ## instructions of each BPF program and function
+	$(Q)readelf -sW $< 2>/dev/null | awk '$$4 == "FUNC" { printf "%7d  %s\n", $$3 / 8, $$8 }' | sort -rn
+
+.PHONY: install clean help
+install: all ## copy to DESTDIR and PREFIX (/usr/local)
+	$(call msg,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/dlprof-bpf
+	$(Q)install -d $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
+	$(Q)install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
+
+# The venv stays: it is the one thing under build/ that takes long to make.
+clean: ## remove what was built (build/venv stays)
+	$(Q)if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +; fi
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+-include $(wildcard build/bpf/*.d build/tests/bpf/*.d build/vmlinux-full/*.d $(B)/user/*.d \
+	$(B)/tests/*/*.d)

@@ -1,0 +1,298 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Runs the tests and counts each one: tests/run.sh [lint|unit|bpf|integration]... (default: all).
+# Prints the output of what failed and the reason of what was skipped; the last line is
+# "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
+# every program: build/test-logs/.
+# shellcheck disable=SC2317 # functions are called by name, as tier_NAME and from traps
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=tests/lib/common.sh
+. tests/lib/common.sh
+
+LOGS=build/test-logs
+JOBS=$(nproc)
+# in what every process of a test inherits, so that whatever it leaves behind can be found
+MARK="$$.$(date +%s)"
+passed=0
+failed=0
+skipped=0
+failures=()
+skips=()
+current=
+
+pass() {
+	passed=$((passed + 1))
+}
+
+fail() {
+	failed=$((failed + 1))
+	failures+=("$1")
+}
+
+skip() {
+	skipped=$((skipped + 1))
+	skips+=("$1: ${2:-no reason given}")
+}
+
+marked_pids() {
+	local file
+
+	for file in /proc/[0-9]*/environ; do
+		if grep -qsz "^DLP_TEST_RUN=$MARK\$" "$file"; then
+			file=${file%/environ}
+			printf '%s\n' "${file#/proc/}"
+		fi
+	done
+}
+
+# Whatever a test left running must not disturb the next one.
+kill_leftovers() {
+	local pids
+
+	pids=$(marked_pids)
+	[ -n "$pids" ] || return 0
+	# shellcheck disable=SC2086 # one word per pid
+	[ -z "${1:-}" ] || ps -o pid=,args= -p ${pids//$'\n'/,} 2>/dev/null | cut -c -120 |
+		sed "s|^|  note: $1 left running: |"
+	# shellcheck disable=SC2086
+	kill -KILL $pids 2>/dev/null
+	return 0
+}
+
+finish() {
+	trap - EXIT INT TERM
+	kill_leftovers
+	if [ ${#skips[@]} -gt 0 ]; then
+		printf '\nskipped:\n'
+		printf '  %s\n' "${skips[@]}"
+	fi
+	if [ ${#failures[@]} -gt 0 ]; then
+		printf '\nfailed:\n'
+		printf '  %s\n' "${failures[@]}"
+	fi
+	fix_owner
+	printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+	if [ "$failed" -gt 0 ] || [ "$passed" -eq 0 ]; then
+		exit 1
+	fi
+	exit 0
+}
+
+interrupted() {
+	fail "interrupted${current:+ in $current}"
+	finish
+}
+
+# run_program NAME LIMIT_S COMMAND...: in a session of its own, output to the log; sets rc, log, took
+run_program() {
+	local name=$1 limit=$2 start=$SECONDS pid tail_pid=
+
+	shift 2
+	current=$name
+	log=$LOGS/${name//\//-}.log
+	: >"$log"
+	DLP_TEST_RUN=$MARK setsid timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null &
+	pid=$!
+	if [ -n "${SHOW:-}" ]; then
+		tail -n +1 -f --pid="$pid" "$log" &
+		tail_pid=$!
+	fi
+	wait "$pid" 2>/dev/null
+	rc=$?
+	[ -z "$tail_pid" ] || wait "$tail_pid"
+	kill_leftovers "$name"
+	took=$((SECONDS - start))
+	current=
+}
+
+show_log() {
+	printf -- '---- %s\n' "$log"
+	tail -n 200 "$log"
+	printf -- '----\n'
+}
+
+# test_program NAME LIMIT_S COMMAND...: a program that prints TAP
+test_program() {
+	local name=$1 limit=$2 kind test reason p=0 f=0 s=0
+
+	run_program "$@"
+	while IFS=$'\t' read -r kind test reason; do
+		case $kind in
+		pass)
+			pass
+			p=$((p + 1))
+			;;
+		fail)
+			fail "$name: $test"
+			f=$((f + 1))
+			;;
+		skip)
+			skip "$name: $test" "$reason"
+			s=$((s + 1))
+			;;
+		esac
+	done < <(awk -v rc="$rc" -v limit="$limit" -f tests/lib/parse.awk "$log")
+	printf '  %-34s %3d passed, %d failed, %d skipped  (%d s)\n' "$name" "$p" "$f" "$s" "$took"
+	if [ "$f" -gt 0 ] && [ -z "${SHOW:-}" ]; then
+		show_log
+	fi
+}
+
+# test_command NAME LIMIT_S COMMAND...: one test, its exit status is the result
+test_command() {
+	local name=$1
+
+	run_program "$@"
+	if [ "$rc" -eq 0 ]; then
+		pass
+		printf '  %-34s passed  (%d s)\n' "$name" "$took"
+	else
+		fail "$name (status $rc)"
+		printf '  %-34s FAILED  (%d s)\n' "$name" "$took"
+		show_log
+	fi
+}
+
+# build NAME MAKE_ARGS...: silent when it works, one failure when not
+build() {
+	local name=$1
+
+	shift
+	run_program "build-$name" 900 make -k "-j$JOBS" "$@"
+	[ "$rc" -eq 0 ] && return 0
+	fail "build $name"
+	printf '  %-34s FAILED\n' "build $name"
+	show_log
+	return 1
+}
+
+# programs KIND MAKE_ARGS...: those that are built; after a failed build an old one must not count
+programs() {
+	local kind=$1 ok=$2 bin
+
+	shift 2
+	make -s "list-$kind" "$@" | while read -r bin; do
+		if [ -n "$bin" ] && { [ "$ok" -eq 0 ] || make -q "$@" "$bin" >/dev/null 2>&1; }; then
+			printf '%s\n' "$bin"
+		fi
+	done
+}
+
+# ---- tiers -------------------------------------------------------------------------------------
+lint_with() {
+	local tool=$1 target=$2
+
+	if command -v "$tool" >/dev/null; then
+		test_command "lint/$tool" 600 make "$target"
+	else
+		skip "lint/$tool" "$tool is not installed"
+	fi
+}
+
+tier_lint() {
+	printf 'lint\n'
+	lint_with shellcheck lint-shell
+	lint_with cppcheck lint-cppcheck
+	lint_with clang-tidy lint-tidy
+	test_command lint/build-with-clang 600 make lint-clang
+	if [ -r /sys/kernel/btf/vmlinux ]; then
+		test_command lint/check-vmlinux 600 make "-j$JOBS" check-vmlinux
+	else
+		skip lint/check-vmlinux 'this kernel shows no BTF'
+	fi
+}
+
+unit_programs() {
+	local name=$1 ok=0 bin
+
+	shift
+	build "$name" build-unit "$@" || ok=1
+	for bin in $(programs unit "$ok" "$@"); do
+		test_program "$name/$(basename "$bin")" 120 "$bin"
+	done
+}
+
+tier_unit() {
+	printf 'unit\n'
+	export CMOCKA_MESSAGE_OUTPUT=TAP
+	unit_programs unit
+	printf 'unit, under AddressSanitizer and UndefinedBehaviorSanitizer\n'
+	export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
+	export UBSAN_OPTIONS=print_stacktrace=1
+	unit_programs unit-san SAN=address,undefined WERROR=1
+}
+
+# Why what loads BPF programs cannot run here; empty when it can.
+no_bpf() {
+	if ! is_root; then
+		printf 'needs root'
+	elif [ ! -r /sys/kernel/btf/vmlinux ]; then
+		printf 'this kernel shows no BTF'
+	fi
+}
+
+tier_bpf() {
+	local reason ok=0 bin
+
+	printf 'bpf\n'
+	reason=$(no_bpf)
+	if [ -n "$reason" ]; then
+		skip bpf "$reason"
+		return
+	fi
+	export CMOCKA_MESSAGE_OUTPUT=TAP
+	build bpf build-bpf || ok=1
+	for bin in $(programs bpf "$ok"); do
+		test_program "bpf/$(basename "$bin")" 300 "$bin"
+	done
+}
+
+tier_integration() {
+	local reason python
+
+	printf 'integration\n'
+	reason=$(no_bpf)
+	if [ -z "$reason" ] && ! python=$(find_python); then
+		reason='no Python with torch (make deps installs one)'
+	fi
+	if [ -n "$reason" ]; then
+		skip integration "$reason"
+		return
+	fi
+	build integration build-integration || return
+	SHOW=1 PYTHON=$python PYTHONUNBUFFERED=1 test_program integration 1500 \
+		"$python" tests/integration/run.py
+}
+
+tiers=("$@")
+[ $# -gt 0 ] || tiers=(lint unit bpf integration)
+for tier in "${tiers[@]}"; do
+	case $tier in
+	lint | unit | bpf | integration) ;;
+	*)
+		say 'usage: tests/run.sh [lint|unit|bpf|integration]...'
+		exit 2
+		;;
+	esac
+done
+
+if ! mkdir -p "$LOGS"; then
+	say 'run: cannot write to build/; does it belong to root? (sudo make clean)'
+	exit 1
+fi
+trap finish EXIT
+trap interrupted INT TERM
+# Everything at once is what a fresh machine asks for; single tiers take it as it is.
+if [ $# -eq 0 ] && ! tests/deps.sh test; then
+	if is_root; then
+		fail 'set-up: tests/deps.sh test'
+	else
+		skip 'set-up' 'something is missing (see above) and only root can install it'
+	fi
+fi
+for tier in "${tiers[@]}"; do
+	"tier_$tier"
+done
+finish
