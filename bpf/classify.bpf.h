@@ -15,12 +15,6 @@
 
 #define DLP_AF_UNIX 1
 
-struct pollfd {
-	int fd;
-	short events;
-	short revents;
-};
-
 /* The open file behind a descriptor of the task, NULL when there is none. */
 static __always_inline struct file *task_file(struct task_struct *task, u64 fd)
 {

@@ -81,12 +81,14 @@ static __always_inline void announce_label(const struct label_key *key, u64 now,
 
 	ret->flags = has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ?
 			     DLP_SCOPE_GETNEXT : 0;
-	ret->id = new_label_id();
-	if (!ret->id) {
-		dlp_count(DLP_CNT_LABELS_FULL);
+	ret->id = 0;
+	/* room for the text first: an id whose text is lost would be used without one for good */
+	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
+	if (!event)
 		return;
-	}
-	if (bpf_map_update_elem(&dlp_labels, key, ret, BPF_NOEXIST)) {
+	ret->id = new_label_id();
+	if (!ret->id || bpf_map_update_elem(&dlp_labels, key, ret, BPF_NOEXIST)) {
+		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
 		other = bpf_map_lookup_elem(&dlp_labels, key);
 		if (other) {
 			*ret = *other;
@@ -94,12 +96,6 @@ static __always_inline void announce_label(const struct label_key *key, u64 now,
 		}
 		dlp_count(DLP_CNT_LABELS_FULL);
 		ret->id = 0;
-		return;
-	}
-	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
-	if (!event) {
-		/* forget it: the next scope tries again, and its text is not lost for good */
-		bpf_map_delete_elem(&dlp_labels, key);
 		return;
 	}
 	event->label = ret->id;

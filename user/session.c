@@ -82,7 +82,8 @@ struct kernel_facts {
 };
 
 /* libbpf explains failures at length; we say what matters in one line. DLPROF_DEBUG shows all. */
-static int libbpf_print(enum libbpf_print_level level, const char *format, va_list args)
+static int __attribute__((format(printf, 2, 0)))
+libbpf_print(enum libbpf_print_level level, const char *format, va_list args)
 {
 	static int debug = -1;
 

@@ -200,6 +200,12 @@ struct task_struct {
 };
 
 
+struct pollfd {
+	int fd;
+	short events;
+	short revents;
+};
+
 struct trace_entry {
 	int pid;
 };
