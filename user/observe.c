@@ -34,6 +34,7 @@ struct loop {
 	struct dlp_jobs *jobs;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
+	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
 };
@@ -52,6 +53,8 @@ static int take(void *ctx, const void *data, size_t bytes)
 	int err;
 
 	if (!dlp_event_check(data, bytes, &room, &hdr)) {
+		if (loop->end_ns && hdr->ts_ns > loop->end_ns)
+			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
@@ -70,10 +73,10 @@ static int add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
 	return 0;
 }
 
-static int emit_window(struct loop *loop, uint32_t phase)
+static int emit_window(struct loop *loop, uint32_t phase, uint64_t now_ns)
 {
 	struct dlp_ev_window event = {
-		.hdr = { .size = sizeof(event), .kind = DLP_EV_WINDOW, .ts_ns = dlp_now_ns(),
+		.hdr = { .size = sizeof(event), .kind = DLP_EV_WINDOW, .ts_ns = now_ns,
 			 .tgid = (uint32_t)loop->ob->target->pid },
 		.realtime_ns = dlp_realtime_ns(),
 		.phase = phase,
@@ -145,7 +148,7 @@ static int end_interval(struct loop *loop)
 	err = gather(loop);
 	if (err)
 		return err;
-	err = emit_window(loop, 1);
+	err = emit_window(loop, 1, dlp_now_ns());
 	if (err)
 		return err;
 	loop->interval_cnt++;
@@ -154,7 +157,10 @@ static int end_interval(struct loop *loop)
 	return 0;
 }
 
-/* The figures of the last, unfinished interval say something only when it is long enough. */
+/*
+ * The window ends at a moment after which the ring is read once more, so that every call that
+ * ended before it is counted, and none that ended after.
+ */
 static int close_window(struct loop *loop)
 {
 	const struct dlp_interval_stats *last = &loop->ob->model->interval;
@@ -163,7 +169,12 @@ static int close_window(struct loop *loop)
 	err = gather(loop);
 	if (err)
 		return err;
-	err = emit_window(loop, 2);
+	loop->end_ns = dlp_now_ns();
+	err = dlp_session_consume(loop->session, take, loop);
+	if (err < 0)
+		return err;
+	err = emit_window(loop, 2, loop->end_ns);
+	/* the figures of the unfinished interval say something only when it was long enough */
 	if (!err && last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
 		say_interval(loop);
 	return err;
@@ -327,7 +338,7 @@ static int open_window(struct loop *loop)
 	if (err)
 		return err;
 	dlp_session_sample(loop->session, true);
-	return emit_window(loop, 0);
+	return emit_window(loop, 0, dlp_now_ns());
 }
 
 static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
