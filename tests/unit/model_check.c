@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model_check.h"
+
+static void label(struct scn *scn, uint32_t id, const char *text)
+{
+	struct dlp_ev_label ev = {
+		.hdr = { .size = sizeof(ev), .kind = DLP_EV_LABEL, .ts_ns = scn_now(scn),
+			 .tgid = SCN_TRAINER, .tid = SCN_TRAINER },
+		.label = id,
+		.flags = DLP_SCOPE_GETNEXT,
+	};
+
+	memcpy(ev.text, text, strlen(text));
+	scn_event(scn, &ev, sizeof(ev));
+}
+
+void scn_labels(struct scn *scn)
+{
+	label(scn, LABEL_MULTI, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+	label(scn, LABEL_SINGLE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+}
+
+static void on_delivery(void *ctx, const struct dlp_delivery *delivery)
+{
+	struct run *run = ctx;
+
+	if (run->got_cnt == run->got_room) {
+		run->got_room = run->got_room * 2 + 64;
+		run->got = realloc(run->got, run->got_room * sizeof(*run->got));
+		assert_non_null(run->got);
+	}
+	run->got[run->got_cnt] = *delivery;
+	run->got[run->got_cnt++].batch = NULL;
+}
+
+int run_sink(void *ctx, const void *event, size_t bytes)
+{
+	struct run *run = ctx;
+	int err = dlp_model_apply(run->model, event, bytes);
+
+	/* what it holds stays within bounds after every single event */
+	assert_true(run->model->loader_cnt <= DLP_MODEL_LOADERS_MAX);
+	assert_true(run->model->iterator_cnt <= DLP_MODEL_ITERATORS_MAX);
+	assert_true(run->model->worker_cnt <= DLP_MODEL_WORKERS_MAX);
+	assert_true(run->model->thread_cnt <= DLP_MODEL_THREADS_MAX);
+	return err;
+}
+
+void run_model(struct run *run, struct scn *scn, const struct scn_view *view)
+{
+	memset(run, 0, sizeof(*run));
+	run->scn = scn;
+	run->view = *view;
+	assert_int_equal(dlp_model_new(&run->model), 0);
+	run->model->on_delivery = on_delivery;
+	run->model->on_delivery_ctx = run;
+	assert_int_equal(scn_feed(scn, view, run_sink, run), 0);
+}
+
+void run_free(struct run *run)
+{
+	dlp_model_free(run->model);
+	scn_free(run->scn);
+	free(run->got);
+}
+
+static const struct dlp_delivery *got_at(const struct run *run, const struct scn_call *call)
+{
+	for (size_t i = 0; i < run->got_cnt; i++) {
+		if (run->got[i].end_ns == call->end_ns && run->got[i].tid == call->tid)
+			return &run->got[i];
+	}
+	return NULL;
+}
+
+struct match run_match(const struct run *run)
+{
+	const struct scn_call *call;
+	size_t cnt = scn_calls(run->scn, &call);
+	struct match match = { 0 };
+
+	for (size_t i = 0; i < cnt; i++) {
+		const struct dlp_delivery *got;
+
+		if (call[i].end_ns < run->model->start_ns || call[i].end_ns > run->model->end_ns)
+			continue;
+		got = got_at(run, &call[i]);
+		if (!call[i].data) {
+			match.extra += !!got;
+			continue;
+		}
+		match.calls++;
+		if (!got)
+			match.missing++;
+		else if (got->index == call[i].index && got->worker_pid == call[i].worker_pid)
+			match.right++;
+		else if (got->index < 0 || (got->index == call[i].index && !got->worker_pid))
+			match.unknown++;
+		else
+			match.wrong++;
+	}
+	return match;
+}
+
+void check_exact(const struct run *run)
+{
+	struct match match = run_match(run);
+
+	assert_true(match.calls > 0);
+	assert_int_equal(match.wrong, 0);
+	assert_int_equal(match.unknown, 0);
+	assert_int_equal(match.missing, 0);
+	assert_int_equal(match.extra, 0);
+	assert_int_equal(match.right, match.calls);
+}
+
+static void assert_near(uint64_t a, uint64_t b, uint64_t by)
+{
+	if ((a > b ? a - b : b - a) > by)
+		fail_msg("%llu is not within %llu of %llu", (unsigned long long)a,
+			 (unsigned long long)by, (unsigned long long)b);
+}
+
+void check_main(const struct run *run)
+{
+	const struct dlp_model *model = run->model;
+	const struct scn_call *call;
+	size_t cnt = scn_calls(run->scn, &call);
+	uint64_t exposed = 0, calls = 0, inside = 0, all = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		uint64_t from = call[i].start_ns > model->start_ns ? call[i].start_ns :
+								    model->start_ns;
+		uint64_t to = call[i].end_ns < model->end_ns ? call[i].end_ns : model->end_ns;
+
+		exposed += to > from ? to - from : 0;
+		calls += call[i].end_ns >= model->start_ns && call[i].end_ns <= model->end_ns;
+	}
+	assert_int_equal(model->main_tid, SCN_TRAINER);
+	assert_int_equal(model->getnext_cnt, calls);
+	/* the last reading is a little older than the end of the window */
+	assert_near(model->exposed_ns, exposed, run->view.no_clocks ? 0 : 2 * 300 * US);
+	for (int s = 0; s < DLP_ST_MAX; s++) {
+		inside += model->main_inside.ns[s];
+		all += model->main_inside.ns[s] + model->main_outside.ns[s];
+	}
+	assert_near(inside, exposed, 700 * US);
+	if (!run->view.no_clocks) {
+		assert_true(model->main_valid);
+		assert_near(all, model->end_ns - model->start_ns, US);
+	}
+}
+
+void check_workers(const struct run *run)
+{
+	for (size_t i = 0; i < run->model->worker_cnt; i++) {
+		const struct dlp_worker *worker = &run->model->workers[i];
+		const struct dlp_thread *thread = dlp_model_thread(run->model, worker->pid);
+		uint64_t sum = 0;
+
+		assert_true(worker->clock_valid);
+		for (int s = 0; s < DLP_ST_MAX; s++)
+			sum += worker->clock.ns[s];
+		assert_int_equal(sum, worker->window_ns);
+		assert_true(worker->window_ns > 0);
+		/* numbers of dead ones may have been given again: only the newest is comparable */
+		if (!thread || dlp_model_worker(run->model, worker->pid) != worker)
+			continue;
+		for (int s = 0; s < DLP_ST_MAX; s++)
+			assert_int_equal(worker->clock.ns[s],
+					 scn_state_ns(run->scn, worker->pid, (enum dlp_state)s,
+						      thread->base_ns, thread->read_ns));
+		assert_int_equal(worker->cpu_ns, worker->clock.ns[DLP_ST_RUN]);
+	}
+}

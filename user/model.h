@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The model of the job: loaders, iterators, GetNext calls, workers and batches, built from wire
+ * events alone. Pure: no libbpf, no /proc, no clock of its own. Live capture and replay feed it
+ * the same events, so it is tested without root. All times are CLOCK_MONOTONIC nanoseconds.
+ *
+ * The readers (diagnose, summary, text) may read the structs; only model*.c writes them.
+ */
+#ifndef DLP_MODEL_H
+#define DLP_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dlprof/config.h"
+#include "dlprof/event.h"
+#include "hist.h"
+
+/* Bounds of the model's memory, whatever the job does; what does not fit is counted in dropped. */
+#define DLP_MODEL_LOADERS_MAX 32
+#define DLP_MODEL_ITERATORS_MAX 512 /* the oldest ended ones are folded into their loader */
+#define DLP_MODEL_WORKERS_MAX 1024  /* likewise the oldest dead ones */
+/* A dead one costs 14 kB, and jobs of thousands of epochs exist. */
+#define DLP_MODEL_DEAD_WORKERS_MAX 256
+#define DLP_MODEL_THREADS_MAX 8192
+#define DLP_MODEL_IN_FLIGHT_MAX 4096 /* batches of one iterator between asked and delivered */
+#define DLP_MODEL_DEVICES_MAX 64
+#define DLP_TYPE_MAX 64
+
+/* The stations of one batch. 0 = not seen. */
+struct dlp_batch {
+	int64_t index; /* as the job numbers it within an iterator */
+	uint32_t worker_pid;
+	uint64_t asked_ns;	/* index message sent */
+	uint64_t taken_ns;	/* index message read by the worker */
+	uint64_t produced_ns;	/* worker's main thread done (taken + production time) */
+	uint64_t sent_ns;	/* result message sent */
+	uint64_t received_ns;	/* result message read in the trainer */
+	uint64_t delivered_ns;	/* end of the GetNext that returned it */
+	bool end_mark;		/* not data: the worker's shard has ended */
+	uint64_t bytes;		/* of the result message */
+};
+
+/* One _BaseDataLoaderIter object (for persistent workers: one for all epochs). */
+struct dlp_iterator {
+	uint32_t id;	  /* 1, 2, ... in order of first sight */
+	uint32_t loader;  /* dlp_loader.id */
+	uint64_t pipe;	  /* inode of its result pipe; 0 = no workers */
+	uint32_t tid;	  /* thread that runs its GetNext */
+	uint64_t start_ns; /* first thing seen of it */
+	uint64_t end_ns;   /* last thing seen of it */
+	bool ended;	   /* its workers are gone or its pipe is out of use */
+	uint32_t worker_cnt;
+	uint32_t worker_pid[64]; /* the first 64 */
+	uint64_t getnext_cnt;
+	uint64_t getnext_ns; /* outermost only: exposed */
+	uint64_t epochs;     /* times the batch numbering started at 0 again */
+	int64_t next_index;  /* batch that the next GetNext is due to return; -1 = not known yet */
+	uint32_t in_flight_max;	/* most batches between asked and delivered */
+	struct dlp_batch *batches; /* batch_cnt of those in flight, ordered by index; owned */
+	size_t batch_cnt;
+	size_t batch_room;
+	uint64_t delivered_cnt; /* GetNext calls that returned a batch */
+	int num_workers;	/* seen from how indices go round; -1 = not known, see worker_cnt */
+	bool unordered;		/* returns batches as they come (in_order=False) */
+	struct dlp_iterator_state *state; /* model*.c only */
+};
+
+/* All iterators of one DataLoader, as far as they can be told apart. */
+struct dlp_loader {
+	uint32_t id;	/* 1, 2, ... in order of first use */
+	uint32_t label; /* of its GetNext scopes */
+	uint32_t tid;	/* thread that iterates it */
+	char type[DLP_TYPE_MAX]; /* class of the iterator, "_MultiProcessingDataLoaderIter"; untrusted */
+	int num_workers;	 /* -1 = not known yet */
+	bool workers_known;	 /* num_workers is certain, not just the workers seen so far */
+	int pin_memory;		 /* 1 yes, 0 no, -1 unknown */
+	int in_order;		 /* 1 yes, 0 no (in_order=False), -1 neither was seen yet */
+	uint32_t prefetch;	 /* most batches in flight; 0 = unknown */
+	uint64_t iterator_cnt;	 /* all of them, folded ones included */
+	uint64_t batch_cnt;	 /* delivered */
+	struct dlp_hist getnext; /* calls that ended in the window */
+	struct dlp_longest getnext_longest;
+	struct dlp_clock getnext_split;
+	struct dlp_hist batch_time; /* start of GetNext k minus start of GetNext k-1, one epoch */
+	struct dlp_longest batch_time_longest;
+	uint64_t last_start_ns; /* of its newest GetNext; 0 = none in this epoch */
+	struct dlp_interval last; /* batch and worker_pid that call delivered */
+	uint32_t plain; /* id of its iterator without messages; 0 = none */
+	uint64_t ready_sum;	/* batches ready in order when GetNext began, over ready_cnt calls */
+	uint64_t ready_cnt;
+	uint64_t empty_cnt; /* calls among these that found none */
+};
+
+/* A process that makes batches. */
+struct dlp_worker {
+	uint32_t pid;
+	uint32_t iterator; /* dlp_iterator.id; 0 = not known yet */
+	uint32_t loader;
+	uint64_t born_ns; /* 0 = before the window and unknown */
+	uint64_t died_ns; /* 0 = alive */
+	uint32_t exit_code; /* wait status, when dead */
+	bool proven;	/* a batch message was seen; else it only looks like a worker (/proc) */
+	uint64_t batch_cnt; /* results sent */
+	struct dlp_hist produce; /* production time of a batch: taken to next taken, less idle */
+	struct dlp_longest produce_longest;
+	struct dlp_clock clock; /* main thread, in the window */
+	bool clock_valid;	/* false: no clock was read, the figures are unknown */
+	uint64_t window_ns;	/* its lifetime in the window, by clock reads: equals the clock's sum */
+	uint64_t cpu_ns;	/* scheduler's CPU time of the main thread in the window */
+	uint32_t threads_max;
+	struct dlp_ev_proc proc_first, proc_last; /* hdr.size 0 = never read */
+	uint64_t pipe; /* inode of the index pipe it reads; 0 = not known */
+	bool shard_ended; /* it has sent the end mark of this epoch */
+	uint32_t brood;	  /* as in dlp_thread */
+};
+
+/* Live or ended thread, keyed by tid. */
+struct dlp_thread {
+	uint32_t tid, tgid;
+	bool main, getnext, dead;
+	struct dlp_clock base;	/* at the start of the window (0 for threads born later) */
+	struct dlp_clock clock; /* newest reading */
+	uint64_t base_ns, read_ns; /* when these were read */
+	uint64_t base_cpu_ns, cpu_ns;
+	struct dlp_thread_counts counts; /* newest, since the window opened */
+	uint64_t getnext_since_ns;	 /* in an unfinished GetNext since; 0 = no */
+	uint64_t getnext_base_ns;	 /* part of it before the window */
+	struct dlp_clock getnext_now;
+	uint32_t state;
+	int32_t syscall;
+	uint64_t since_ns, object;
+	uint32_t dev, fs_magic;
+	char comm[16];
+	uint64_t born_ns;     /* 0 = before the window */
+	uint32_t threads;     /* of a process's main thread: threads alive, as far as seen */
+	uint32_t threads_max;
+	uint32_t brood; /* processes forked in one go have the same number; 0 = not seen */
+	bool base_set;	      /* base and base_ns mean something */
+	struct dlp_thread_counts base_counts;
+	uint64_t scope_cnt;   /* outermost GetNext scopes that ended in the window */
+	uint64_t scope_ns;    /* their time inside the window */
+	struct dlp_clock scope_split;
+	struct dlp_thread_state *state_priv; /* model*.c only; NULL for most threads */
+};
+
+struct dlp_device {
+	uint32_t dev;
+	uint64_t reads, read_bytes, writes, write_bytes;
+	struct dlp_hist latency; /* of reads, from submission */
+};
+
+/* Figures of the last interval, for the live line. */
+struct dlp_interval_stats {
+	uint64_t start_ns, end_ns;
+	uint64_t batches;	/* delivered; GetNext calls that returned data */
+	uint64_t getnext_cnt;
+	uint64_t exposed_ns;	/* inside outermost GetNext, unfinished call included */
+	struct dlp_hist getnext;
+	struct dlp_clock workers; /* sum over the workers' main threads */
+};
+
+/* What was folded away to keep memory bounded; sums over the things that are gone. */
+struct dlp_folded {
+	uint64_t worker_cnt;
+	uint64_t worker_batch_cnt;
+	struct dlp_hist produce;
+	struct dlp_clock worker_clock;
+	uint64_t worker_window_ns;
+	uint64_t worker_cpu_ns;
+	uint64_t iterator_cnt;
+};
+
+/* One GetNext call that returned a batch. */
+struct dlp_delivery {
+	uint32_t iterator; /* id */
+	uint32_t tid;
+	uint64_t start_ns, end_ns; /* of the call */
+	int64_t index;		   /* -1 = which batch could not be known */
+	uint32_t worker_pid;	   /* 0 = unknown */
+	const struct dlp_batch *batch; /* its stations; NULL where unknown; valid during the call */
+};
+
+struct dlp_model {
+	uint32_t trainer_pid;
+	uint64_t start_ns, end_ns; /* window; end_ns = newest clock value while it is open */
+	uint64_t realtime_start_ns;
+	bool closed;
+
+	struct dlp_loader *loaders; /* loader_cnt of them, in order of id */
+	size_t loader_cnt;
+	struct dlp_iterator *iterators; /* in order of id */
+	size_t iterator_cnt;
+	struct dlp_worker *workers; /* in order of first sight */
+	size_t worker_cnt;
+	struct dlp_thread *threads; /* unordered */
+	size_t thread_cnt;
+	struct dlp_device *devices;
+	size_t device_cnt;
+
+	uint32_t main_tid; /* the training thread: the one with most GetNext time; 0 = none yet */
+	/* The training thread's exposed wait and splits in the window, kernel's counts. */
+	uint64_t exposed_ns;
+	uint64_t getnext_cnt;
+	struct dlp_clock main_inside, main_outside;
+	bool main_valid; /* false: sums over the scopes seen, which a full ring cuts short */
+	uint64_t getnext_lost; /* calls counted by the kernel whose event is missing */
+	uint64_t last_progress_ns; /* newest end of a GetNext or batch message */
+
+	struct dlp_interval_stats interval; /* last complete one */
+
+	struct dlp_ev_counters counters; /* newest; hdr.size 0 = none */
+	uint64_t unknown_cnt, malformed_cnt; /* events */
+	uint64_t dropped_cnt;		     /* things that did not fit the model's bounds */
+	struct dlp_folded folded;
+
+	/* Called for every delivered batch, when not NULL. */
+	void (*on_delivery)(void *ctx, const struct dlp_delivery *delivery);
+	void *on_delivery_ctx;
+
+	struct dlp_model_priv *priv;
+};
+
+/* 0 or -ENOMEM. *ret is freed with dlp_model_free. */
+int dlp_model_new(struct dlp_model **ret);
+void dlp_model_free(struct dlp_model *model);
+/*
+ * Takes one wire event (checked here; at least `bytes` readable). The order is that of arrival:
+ * the ring buffer's, in which time stamps of different CPUs may be swapped by microseconds, and
+ * CLOCK events come in sweeps between the WINDOW events. Returns 0, -EBADMSG for a malformed
+ * record (counted), -ENOENT for an unknown kind (counted), -ENOMEM.
+ */
+int dlp_model_apply(struct dlp_model *model, const void *event, size_t bytes);
+
+const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_t pid);
+const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
+/* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */
+const char *dlp_model_label(const struct dlp_model *model, uint32_t label);
+
+#endif /* DLP_MODEL_H */

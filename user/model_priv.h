@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the parts of the model (model*.c) share and nobody else sees: the lookup tables, the index
+ * pipes, and the bookkeeping behind the public structs.
+ */
+#ifndef DLP_MODEL_PRIV_H
+#define DLP_MODEL_PRIV_H
+
+#include "model.h"
+#include "msg.h"
+
+/* Number to number, open addressing. Zeroed = empty. */
+struct dlp_map {
+	struct dlp_map_slot *slot;
+	size_t cnt, room; /* room: power of two or 0 */
+};
+
+#define DLP_MAP_NONE UINT32_MAX
+
+uint32_t dlp_map_get(const struct dlp_map *map, uint64_t key); /* DLP_MAP_NONE = absent */
+/* Adds or replaces; value != DLP_MAP_NONE. 0 or -ENOMEM. */
+int dlp_map_put(struct dlp_map *map, uint64_t key, uint32_t value);
+void dlp_map_del(struct dlp_map *map, uint64_t key);
+void dlp_map_clear(struct dlp_map *map);
+void dlp_map_fini(struct dlp_map *map);
+
+/* Makes room for one more item. 0 or -ENOMEM; *items and *room are kept on failure. */
+int dlp_grow(void *items, size_t *room, size_t cnt, size_t item_size);
+
+/* An index message on its pipe. */
+struct dlp_ask {
+	int64_t index;
+	uint64_t bytes;
+	uint64_t asked_ns;
+	uint64_t taken_ns; /* 0 = not yet */
+};
+
+/* A pipe the trainer sends index messages on, read by one worker. */
+struct dlp_pipe {
+	uint64_t inode;
+	uint32_t worker_pid; /* 0 = not known yet */
+	uint32_t iterator;   /* 0 = not known yet */
+	int64_t first_index, last_index; /* asked in this epoch; -1 = none */
+	uint64_t first_ns;		 /* when first_index was asked */
+	int stride;	/* between its first two indices: the number of workers; 0 = not known */
+	bool final;	/* told its worker to end */
+	/*
+	 * FIFO of what was asked: `taken` at the front are read by the worker but wait for the
+	 * iterator to be known; then come those it has not read.
+	 */
+	struct dlp_ask *ask;
+	size_t head, cnt, room; /* room: power of two or 0 */
+	size_t taken;
+};
+
+/* Asked and not taken on one pipe; a worker's share of the largest sane prefetch. */
+#define DLP_PIPE_ASK_MAX 1024
+/* On all pipes: 2 MB, for queues that look like a DataLoader's but are not. */
+#define DLP_ASK_TOTAL_MAX 65536
+
+/* What an iterator needs besides its public part. */
+struct dlp_iterator_state {
+	uint32_t label;
+	bool bound;	/* label, tid and loader are known: it has been used */
+	bool fresh;	/* its workers were born under our eyes: it starts at batch 0 */
+	bool resuming;	/* told its workers that another epoch starts, */
+	uint64_t resume_ns; /* at this time */
+	bool shards;	/* an iterable dataset: a worker has sent an end mark */
+	bool in_order;	/* proven to deliver in order */
+	uint32_t recv_tid; /* thread that reads its results; 0 = not seen */
+	int64_t max_index; /* asked so far in this epoch; -1 = none */
+	uint64_t reset_ns; /* when its epoch began; 0 = before we looked */
+	uint64_t calls;	   /* GetNext calls since then */
+	bool over;	   /* the newest of them ended the epoch */
+	uint64_t settling; /* calls by which in_flight_max was measured */
+	uint64_t final_ns; /* newest final signal to its workers */
+	uint64_t ended_ns; /* when `ended` became true */
+	uint32_t pipe_cnt, final_cnt;
+	uint32_t alive_cnt; /* workers */
+	uint32_t successor; /* iterator used after it on its thread the last time; 0 = itself */
+	int64_t last_recv_index; /* newest result read by recv_tid */
+	uint64_t last_recv_ns;
+};
+
+/* Bookkeeping of threads that run GetNext or produce batches. */
+#define DLP_RECENT_MAX 64
+
+struct dlp_thread_state {
+	/* GetNext: ends of the newest outermost calls, to compare with the kernel's count */
+	uint64_t recent[DLP_RECENT_MAX];
+	uint64_t recent_cnt; /* ever; the ring holds the newest */
+	uint64_t seen_cnt;   /* those that ended after the base reading */
+	struct dlp_clock base_now; /* getnext_now at the base reading */
+	uint64_t last_end_ns; /* newest GetNext end, any depth */
+	uint32_t last_iterator;
+	/* newest result it read */
+	uint32_t recv_iterator; /* 0 = none, or used up */
+	int64_t recv_index;
+	uint64_t recv_ns;
+	bool recv_end;
+	/* producing a batch (worker's main thread) */
+	int64_t index; /* -1 = none */
+	uint64_t taken_ns;
+	uint64_t taken_idle_ns; /* its clock's idle then */
+	int64_t done_index; /* produced, but its result not seen yet; -1 = none */
+	uint64_t done_taken_ns, done_ns;
+	bool foreign;	/* another batch was sent meanwhile: its start was not seen */
+	uint64_t pipe;	/* inode of the index pipe it reads; 0 = unknown */
+};
+
+struct dlp_label {
+	uint32_t id;
+	uint32_t flags;
+	char text[DLP_LABEL_MAX + 1];
+};
+
+/* Iterators whose workers may still be silent; more than can be starting up at once. */
+#define DLP_BROODS_MAX 64
+
+struct dlp_model_priv {
+	bool open;
+	uint64_t sweep_ns; /* earliest base reading: threads traced since are born later */
+	struct dlp_map by_tid;	  /* -> position in threads */
+	struct dlp_map by_pid;	  /* -> position in workers, newest with this pid */
+	struct dlp_map by_result; /* inode -> id of an iterator */
+	struct dlp_map by_index;  /* inode -> position in pipes */
+	struct dlp_map by_label;  /* -> position in labels */
+	struct dlp_pipe *pipes;
+	size_t pipe_cnt, pipe_room;
+	size_t ask_cnt; /* over all pipes */
+	struct dlp_label *labels;
+	size_t label_cnt, label_room;
+	size_t loader_room, iterator_room, worker_room, thread_room, device_room;
+	size_t dead_thread_cnt, dead_worker_cnt;
+	uint32_t iterator_ids; /* given so far */
+	/* iterators that may still be used, newest used first, by id */
+	uint32_t recent_iterator[DLP_MODEL_ITERATORS_MAX];
+	size_t recent_iterator_cnt;
+	/* broods of processes and the iterator that a member of theirs turned out to serve */
+	uint64_t last_call_ns; /* newest GetNext end of the trainer */
+	uint32_t brood_ids;
+	bool brood_open;
+	struct {
+		uint32_t brood, iterator;
+	} broods[DLP_BROODS_MAX]; /* ring by brood number */
+	struct dlp_interval_stats now; /* of the interval that runs */
+	uint64_t exposed_before;       /* exposed_ns when it began */
+};
+
+/* A GetNext that ended. */
+struct dlp_call {
+	uint64_t start_ns, end_ns;
+	uint32_t tid, label;
+	bool counts; /* ended in the window */
+	bool outer;
+	const struct dlp_clock *split;
+};
+
+static inline uint64_t dlp_less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static inline uint64_t dlp_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void dlp_clock_add(struct dlp_clock *to, const struct dlp_clock *what);
+/* Per state, not below 0. */
+struct dlp_clock dlp_clock_less(const struct dlp_clock *a, const struct dlp_clock *b);
+
+bool dlp_in_window(const struct dlp_model *model, uint64_t ts_ns);
+
+/* model_thread.c */
+struct dlp_thread *dlp_thread_find(struct dlp_model *model, uint32_t tid);
+/* Found or made; NULL when full or out of memory (*err says which: 0 or -ENOMEM). */
+struct dlp_thread *dlp_thread_get(struct dlp_model *model, uint32_t tgid, uint32_t tid, int *err);
+struct dlp_thread_state *dlp_thread_state_get(struct dlp_thread *thread);
+/* Since the base reading: outermost GetNext time, the unfinished call included. */
+uint64_t dlp_thread_exposed(const struct dlp_thread *thread);
+void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,
+		      const struct dlp_call *call);
+void dlp_main_update(struct dlp_model *model);
+int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev);
+int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev);
+int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev);
+int dlp_thread_exec(struct dlp_model *model, const struct dlp_ev_exec *ev);
+void dlp_threads_fini(struct dlp_model *model);
+
+/* model_worker.c */
+struct dlp_worker *dlp_worker_find(struct dlp_model *model, uint32_t pid); /* alive or dead */
+struct dlp_worker *dlp_worker_get(struct dlp_model *model, uint32_t pid, uint64_t ts_ns, int *err);
+int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev);
+/* Its main thread's clock was read. */
+void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
+		     const struct dlp_thread *thread);
+void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
+void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
+		     uint32_t exit_code);
+/* Production on a worker's main thread: begun, ended at a clock value, ended at a time. */
+void dlp_produce_begin(struct dlp_thread *thread, int64_t index, uint64_t ts_ns,
+		       const struct dlp_clock *clock);
+void dlp_produce_end(struct dlp_model *model, struct dlp_thread *thread, uint64_t ts_ns,
+		     const struct dlp_clock *clock);
+/* The worker's result was sent. */
+void dlp_produce_sent(struct dlp_model *model, uint32_t pid, struct dlp_batch *batch);
+void dlp_produce_end_at(struct dlp_model *model, struct dlp_thread *thread, uint64_t ts_ns);
+
+/* model_pipe.c */
+struct dlp_pipe *dlp_pipe_find(struct dlp_model *model, uint64_t inode);
+/* Found or made; NULL when full or out of memory (*err). */
+struct dlp_pipe *dlp_pipe_get(struct dlp_model *model, uint64_t inode, int *err);
+void dlp_pipe_reset(struct dlp_model *model, struct dlp_pipe *pipe);
+struct dlp_ask *dlp_ask_at(const struct dlp_pipe *pipe, size_t at);
+int dlp_ask_push(struct dlp_model *model, struct dlp_pipe *pipe, const struct dlp_ask *ask);
+void dlp_ask_pop(struct dlp_model *model, struct dlp_pipe *pipe, size_t cnt);
+
+/* model_queue.c */
+int dlp_queue_msg(struct dlp_model *model, const struct dlp_ev_msg *ev);
+void dlp_queues_fini(struct dlp_model *model);
+
+/* model_iterator.c */
+struct dlp_iterator *dlp_iterator_find(struct dlp_model *model, uint32_t id);
+struct dlp_iterator *dlp_iterator_new(struct dlp_model *model, uint64_t pipe, uint64_t ts_ns,
+				      int *err);
+void dlp_iterator_used(struct dlp_model *model, uint32_t id); /* to the front of the recent ones */
+void dlp_iterator_end(struct dlp_iterator *it, uint64_t ts_ns);
+void dlp_iterator_reset(struct dlp_iterator *it, uint64_t ts_ns); /* numbering starts again */
+void dlp_iterator_workers(struct dlp_model *model, struct dlp_iterator *it, int stride);
+void dlp_iterators_fini(struct dlp_model *model);
+struct dlp_batch *dlp_batch_find(const struct dlp_iterator *it, int64_t index);
+/* Found or made; NULL when out of memory (*err). When full the lowest index makes room. */
+struct dlp_batch *dlp_batch_get(struct dlp_model *model, struct dlp_iterator *it, int64_t index,
+				int *err);
+void dlp_batch_del(struct dlp_iterator *it, struct dlp_batch *batch);
+
+/* model_loader.c */
+/* Ties the iterator to the loader it belongs to; 0, -ENOMEM, -ENOSPC. */
+int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t tid, uint32_t label);
+struct dlp_loader *dlp_loader_find(struct dlp_model *model, uint32_t id);
+/* The iterator without messages of this label and thread; made if need be. */
+struct dlp_iterator *dlp_loader_plain(struct dlp_model *model, const struct dlp_call *call,
+				      int *err);
+void dlp_loader_label(struct dlp_model *model, const struct dlp_label *label);
+/* Class of the iterator that a label names; length in *ret_len, 0 = not such a label. */
+const char *dlp_label_type(const char *text, size_t *ret_len);
+bool dlp_label_single(const struct dlp_model *model, uint32_t label);
+
+/* model_getnext.c */
+int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
+
+#endif /* DLP_MODEL_PRIV_H */
