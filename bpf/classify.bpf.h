@@ -146,12 +146,16 @@ static __always_inline int select_first(u64 read_set, u64 write_set)
 	return -1;
 }
 
-/*
- * Why a task that is leaving the CPU (or, `current` false, has left it before it was traced) is
- * blocked. Looks at user memory only for the current task.
- */
+/* How a blocked task is met. */
+enum dlp_meeting {
+	DLP_BLOCKING,	 /* it is current and leaves the CPU: its memory can be read */
+	DLP_IS_BLOCKED,	 /* it left before it was traced */
+	DLP_WAS_BLOCKED, /* it has been woken since: in_iowait is gone, its registers are not */
+};
+
+/* Why a task is, or was, off the CPU. */
 static __always_inline void classify(struct task_struct *task, struct dlp_thread *thread,
-				     u32 task_state, bool is_current, struct dlp_blocked *ret)
+				     u32 task_state, enum dlp_meeting met, struct dlp_blocked *ret)
 {
 	bool iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	struct dlp_call call;
@@ -171,7 +175,7 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 		return;
 	if (call.nr < 0) {
 		/* without in_iowait: most likely the memory map's lock, held by another thread */
-		ret->state = iowait ? DLP_ST_FAULT : DLP_ST_LOCK;
+		ret->state = iowait || met == DLP_WAS_BLOCKED ? DLP_ST_FAULT : DLP_ST_LOCK;
 		return;
 	}
 	if (call.nr >= DLP_SYSCALL_MAX)
@@ -217,7 +221,7 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 			ret->state = DLP_ST_SLEEP;
 			return;
 		}
-		if (!is_current) {
+		if (met != DLP_BLOCKING) {
 			/* its memory is out of reach: right again at its next switch */
 			ret->state = waits_for_index(thread, 0, true) ? DLP_ST_IDLE : DLP_ST_PIPE;
 			return;
@@ -234,7 +238,7 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 			ret->state = DLP_ST_SLEEP;
 			return;
 		}
-		fd = is_current ? (u32)select_first(call.arg[1], call.arg[2]) : (u32)-1;
+		fd = met == DLP_BLOCKING ? (u32)select_first(call.arg[1], call.arg[2]) : (u32)-1;
 		break;
 	case DLP_SC_EPOLL:
 	case DLP_SC_FD:
@@ -254,7 +258,8 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 	if (class == DLP_SC_EPOLL)
 		blocked_on_epoll(thread, file, ret);
 	else
-		blocked_on_file(thread, file, iowait, sync, like_loader, ret);
+		/* what was read from a disk and is over can only be taken for that */
+		blocked_on_file(thread, file, iowait, sync || met == DLP_WAS_BLOCKED, like_loader, ret);
 }
 
 #endif /* DLP_CLASSIFY_BPF_H */

@@ -176,10 +176,11 @@ int dlp_scope_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 {
-	struct dlp_thread *thread = dlp_thread_current();
+	u64 now = bpf_ktime_get_ns();
+	struct dlp_thread *thread = dlp_thread_here(now);
 
 	if (thread)
-		dlp_scope_pop(thread, (u32)bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
+		dlp_scope_pop(thread, (u32)bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 

@@ -38,7 +38,8 @@ DLP_LOGIC int dlp_fs_is_remote(__u32 magic)
 	case 0x00c36400: /* Ceph */
 	case 0x0bd00bd0: /* Lustre */
 	case 0x01021997: /* 9P */
-	case 0x5346414f: /* AFS */
+	case 0x5346414f: /* OpenAFS */
+	case 0x6b414653: /* AFS, the kernel's own */
 	case 0x73757245: /* Coda */
 	case 0x47504653: /* GPFS */
 	case 0x19830326: /* BeeGFS */

@@ -77,7 +77,9 @@ struct dlp_thread {
 	struct dlp_clock frame_clock[DLP_SCOPE_DEPTH]; /* reading when it was entered */
 	u64 getnext_since_ns;
 	u32 getnext_frame; /* index of that frame, valid while getnext_since_ns is set */
+	u32 rsvd2;
 
+	u32 send_misses; /* writes that were no queue message */
 	u32 send_expect; /* length word sent on its own: bytes of the body that must follow */
 	u32 recv_expect; /* bytes of the message still to be read (syscall rung) */
 	u32 recv_bytes;	 /* its whole length */
@@ -248,22 +250,6 @@ static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *tas
 	return thread;
 }
 
-/*
- * The current thread, at a probe of the interpreter or torch. One that the task iterator has not
- * been able to give its clock gets it here.
- */
-static __always_inline struct dlp_thread *dlp_thread_here(u64 now)
-{
-	struct dlp_thread *thread = dlp_thread_current();
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct dlp_job *job;
-
-	if (thread)
-		return thread;
-	job = bpf_map_lookup_elem(&dlp_job, &tgid);
-	return job ? dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN, now) : NULL;
-}
-
 static __always_inline void dlp_thread_drop(struct task_struct *task)
 {
 	u32 tid = task->pid;
@@ -274,48 +260,71 @@ static __always_inline void dlp_thread_drop(struct task_struct *task)
 }
 
 /*
- * Moves the clock to now and the thread into another state. since_ns is 0 meanwhile, so that a
- * reader on another CPU sees that it must read again (stores are seen in order on x86; on arm64
- * a reader can be wrong by one interval in this window of a few nanoseconds).
+ * Books the time since the last change and puts the thread into another state. The scheduler
+ * counts a thread's CPU time itself, without interrupts and without what other guests take of a
+ * virtual CPU; while a thread is being switched that sum is up to date (update_curr), and the
+ * difference to what the clock has is `run`. The rest belongs to the state it was in, or, for one
+ * that was on the CPU, to waiting for it. So a switch that was not reported (see dlp_switch) costs
+ * no run time, and what one slice is off by, the next one makes up for.
+ *
+ * since_ns is 0 meanwhile, so that a reader on another CPU sees that it must read again (stores
+ * are seen in order on x86; on arm64 a reader can be wrong by one interval in this window of a few
+ * nanoseconds).
  */
-static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state, u64 now)
-{
-	u64 since = thread->since_ns;
-	u32 old = thread->state;
-
-	*(volatile u64 *)&thread->since_ns = 0;
-	/* clocks of different CPUs may differ by some nanoseconds */
-	if (old < DLP_ST_MAX && now > since)
-		thread->clock.ns[old] += now - since;
-	else
-		now = since;
-	*(volatile u32 *)&thread->state = state;
-	*(volatile u64 *)&thread->since_ns = now;
-}
-
-/*
- * The same for a thread that leaves the CPU. Not all of the time it was there was its own:
- * interrupts and, on a virtual machine, other guests take their part, which the scheduler leaves
- * out. What it counts is `run`, the rest is time spent waiting for the CPU. The scheduler has
- * brought its sum up to date before it switches (update_curr); the totals are compared, so that
- * what one slice is off by, the next ones make up for.
- */
-static __always_inline void dlp_clock_leave_cpu(struct dlp_thread *thread, struct task_struct *task,
-						u32 state, u64 now)
+static __always_inline void dlp_clock_switch(struct dlp_thread *thread, struct task_struct *task,
+					     u32 state, u64 now)
 {
 	u64 run_ns = task->se.sum_exec_runtime - thread->exec_base_ns;
 	u64 had_ns = thread->clock.ns[DLP_ST_RUN];
 	u64 since = thread->since_ns;
-	u64 wall_ns = now > since ? now - since : 0;
+	/* clocks of different CPUs may differ by some nanoseconds */
+	u64 wall_ns = since && now > since ? now - since : 0;
 	u64 own_ns = run_ns > had_ns ? run_ns - had_ns : 0;
+	u32 old = thread->state;
 
 	if (own_ns > wall_ns)
 		own_ns = wall_ns;
+	if (old == DLP_ST_RUN || old >= DLP_ST_MAX)
+		old = DLP_ST_RUNQ;
 	*(volatile u64 *)&thread->since_ns = 0;
 	thread->clock.ns[DLP_ST_RUN] += own_ns;
-	thread->clock.ns[DLP_ST_RUNQ] += wall_ns - own_ns;
+	thread->clock.ns[old] += wall_ns - own_ns;
 	*(volatile u32 *)&thread->state = state;
 	*(volatile u64 *)&thread->since_ns = since + wall_ns;
+}
+
+/* The same where the scheduler's sum is not up to date, or not at hand: all to the old state. */
+static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state, u64 now)
+{
+	u64 since = thread->since_ns;
+	u64 wall_ns = since && now > since ? now - since : 0;
+	u32 old = thread->state;
+
+	*(volatile u64 *)&thread->since_ns = 0;
+	if (old < DLP_ST_MAX)
+		thread->clock.ns[old] += wall_ns;
+	*(volatile u32 *)&thread->state = state;
+	*(volatile u64 *)&thread->since_ns = since + wall_ns;
+}
+
+/*
+ * The current thread, at a probe of the interpreter or torch. One that the task iterator has not
+ * been able to give its clock gets it here.
+ */
+static __always_inline struct dlp_thread *dlp_thread_here(u64 now)
+{
+	struct dlp_thread *thread = dlp_thread_current();
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct dlp_job *job;
+
+	if (thread) {
+		/* its way onto the CPU was not reported */
+		if (thread->state != DLP_ST_RUN && thread->traced_ns)
+			dlp_clock_move(thread, DLP_ST_RUN, now);
+		return thread;
+	}
+	job = bpf_map_lookup_elem(&dlp_job, &tgid);
+	return job ? dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN, now) : NULL;
 }
 
 /* As often as a thread can plausibly switch while it is being read. */
@@ -344,15 +353,13 @@ static __always_inline void dlp_clock_read(struct dlp_thread *thread, u64 now, s
  */
 static __always_inline void dlp_clock_sub(struct dlp_clock *to, const struct dlp_clock *from)
 {
-	s64 run;
+	s64 run = (s64)(to->ns[DLP_ST_RUN] - from->ns[DLP_ST_RUN]);
 
 	for (int i = 0; i < DLP_ST_MAX; i++)
-		to->ns[i] -= from->ns[i];
-	run = (s64)to->ns[DLP_ST_RUN];
-	if (run < 0) {
-		to->ns[DLP_ST_RUN] = 0;
-		to->ns[DLP_ST_RUNQ] += run;
-	}
+		to->ns[i] = to->ns[i] > from->ns[i] ? to->ns[i] - from->ns[i] : 0;
+	if (run < 0)
+		to->ns[DLP_ST_RUNQ] = to->ns[DLP_ST_RUNQ] > (u64)-run ?
+					      to->ns[DLP_ST_RUNQ] + run : 0;
 }
 
 static __always_inline void dlp_counts_read(const struct dlp_thread *thread,

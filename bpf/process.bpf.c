@@ -121,7 +121,7 @@ static __always_inline struct dlp_thread *adopt(struct task_struct *task, u64 no
 	task_state = dlp_task_state(task);
 	thread = dlp_thread_new(task, job->trainer, task->on_cpu ? DLP_ST_RUN : DLP_ST_RUNQ, now);
 	if (thread && task_state && !task->on_cpu) {
-		classify(task, thread, task_state, false, &thread->blocked);
+		classify(task, thread, task_state, DLP_IS_BLOCKED, &thread->blocked);
 		if (thread->since_ns == now)
 			thread->state = thread->blocked.state;
 	}
