@@ -164,7 +164,8 @@ static void evidence_of_deaths(const struct dlp_facts *facts, struct dlp_verdict
 	for (size_t i = 0; i < model->worker_cnt; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 
-		if (worker->died_ns && (worker->exit_code & 0x7f))
+		if (worker->died_ns && worker->exit_code != DLP_EXIT_UNKNOWN &&
+		    (worker->exit_code & 0x7f))
 			evidence(verdict, "worker_killed_signal", worker->exit_code & 0x7f,
 				 "signal", "worker %u was killed by signal %u", worker->pid,
 				 worker->exit_code & 0x7f);

@@ -27,6 +27,8 @@
 #define DLP_MODEL_IN_FLIGHT_MAX 4096 /* batches of one iterator between asked and delivered */
 #define DLP_MODEL_DEVICES_MAX 64
 #define DLP_TYPE_MAX 64
+/* No wait status has all bits set (include/uapi/linux/wait.h: 16 are used). */
+#define DLP_EXIT_UNKNOWN UINT32_MAX
 
 /* The stations of one batch. 0 = not seen. */
 struct dlp_batch {
@@ -100,7 +102,7 @@ struct dlp_worker {
 	uint32_t loader;
 	uint64_t born_ns; /* 0 = before the window and unknown */
 	uint64_t died_ns; /* 0 = alive */
-	uint32_t exit_code; /* wait status, when dead */
+	uint32_t exit_code; /* wait status, when dead; DLP_EXIT_UNKNOWN = not seen */
 	bool proven;	/* a batch message was seen; else it only looks like a worker (/proc) */
 	uint64_t batch_cnt; /* results sent */
 	struct dlp_hist produce; /* production time of a batch: taken to next taken, less idle */
@@ -233,6 +235,11 @@ void dlp_model_free(struct dlp_model *model);
  */
 int dlp_model_apply(struct dlp_model *model, const void *event, size_t bytes);
 
+/*
+ * GetNext calls of this loader that the kernel counted and whose events were lost; 0 when they
+ * cannot be told from those of another loader of the same thread.
+ */
+uint64_t dlp_model_loader_lost(const struct dlp_model *model, const struct dlp_loader *loader);
 const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_t pid);
 const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
 /* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */

@@ -208,3 +208,14 @@ struct dlp_iterator *dlp_loader_plain(struct dlp_model *model, const struct dlp_
 	loader->plain = it->id;
 	return it;
 }
+
+uint64_t dlp_model_loader_lost(const struct dlp_model *model, const struct dlp_loader *loader)
+{
+	if (!loader->tid || loader->tid != model->main_tid)
+		return 0;
+	for (size_t i = 0; i < model->loader_cnt; i++) {
+		if (&model->loaders[i] != loader && model->loaders[i].tid == loader->tid)
+			return 0;
+	}
+	return model->getnext_lost;
+}

@@ -318,7 +318,7 @@ static void forget_process(struct dlp_model *model, uint32_t pid, uint64_t ts_ns
 	if (!worker)
 		return;
 	if (!worker->died_ns)
-		dlp_worker_died(model, worker, ts_ns, 0);
+		dlp_worker_died(model, worker, ts_ns, DLP_EXIT_UNKNOWN);
 	dlp_map_del(&model->priv->by_pid, pid);
 }
 

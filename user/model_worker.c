@@ -114,7 +114,7 @@ struct dlp_worker *dlp_worker_get(struct dlp_model *model, uint32_t pid, uint64_
 		worker->pipe = thread->state_priv->pipe;
 	link_by_brood(model, worker);
 	if (thread->dead)
-		dlp_worker_died(model, worker, dlp_max(ts_ns, thread->read_ns), 0);
+		dlp_worker_died(model, worker, dlp_max(ts_ns, thread->read_ns), DLP_EXIT_UNKNOWN);
 	return worker;
 }
 
@@ -197,7 +197,7 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev)
 		worker->proc_first = *ev;
 	worker->proc_last = *ev;
 	if (ev->ended && !worker->died_ns)
-		dlp_worker_died(model, worker, ev->hdr.ts_ns, 0);
+		dlp_worker_died(model, worker, ev->hdr.ts_ns, DLP_EXIT_UNKNOWN);
 	return 0;
 }
 

@@ -213,11 +213,14 @@ static int open_fds(struct loop *loop)
 	return err;
 }
 
+/* A process that has lost its memory already may take a moment until it counts as ended. */
+#define ENDING_MS 500
+
 static bool target_gone(const struct loop *loop)
 {
 	struct pollfd target = { .fd = loop->target_fd, .events = POLLIN };
 
-	return poll(&target, 1, 0) == 1;
+	return poll(&target, 1, ENDING_MS) == 1;
 }
 
 static int wait_until(struct loop *loop, uint64_t deadline_ns)

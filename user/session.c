@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "dlprof/config.h"
+#include "kernel.h"
 #include "syscalls.h"
 #include "util.h"
 
@@ -73,14 +73,6 @@ struct dlp_session {
 	char sweep[SWEEP_BUFFER];
 };
 
-/* What only the kernel's type information tells; zero where there is none. */
-struct kernel_facts {
-	int sched_switch_args;
-	int rq_issue_args;
-	bool block_io;
-	bool pt_regs;
-};
-
 /* libbpf explains failures at length; we say what matters in one line. DLPROF_DEBUG shows all. */
 static int __attribute__((format(printf, 2, 0)))
 libbpf_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -110,58 +102,12 @@ static void refuse(struct dlp_session *session, enum dlp_feature feature, const 
 	va_end(args);
 }
 
-/* Arguments of a tracepoint as tp_btf programs see them; 0 = no such tracepoint. */
-static int tracepoint_args(const struct btf *btf, const char *typedef_name)
-{
-	const struct btf_type *type;
-	int id = btf__find_by_name_kind(btf, typedef_name, BTF_KIND_TYPEDEF);
-
-	if (id < 0)
-		return 0;
-	type = btf__type_by_id(btf, btf__type_by_id(btf, (__u32)id)->type);
-	if (!type || !btf_is_ptr(type))
-		return 0;
-	type = btf__type_by_id(btf, type->type);
-	/* the first parameter is the tracepoint's own data pointer */
-	return type && btf_is_func_proto(type) && btf_vlen(type) ? btf_vlen(type) - 1 : 0;
-}
-
-static bool has_helper(const struct btf *btf, const char *enumerator)
-{
-	int id = btf__find_by_name_kind(btf, "bpf_func_id", BTF_KIND_ENUM);
-	const struct btf_type *type;
-
-	if (id < 0)
-		return false;
-	type = btf__type_by_id(btf, (__u32)id);
-	for (int i = 0; i < btf_vlen(type); i++) {
-		if (!strcmp(btf__name_by_offset(btf, btf_enum(type)[i].name_off), enumerator))
-			return true;
-	}
-	return false;
-}
-
-static int read_kernel_facts(struct kernel_facts *ret)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-
-	memset(ret, 0, sizeof(*ret));
-	if (!btf)
-		return -errno;
-	ret->sched_switch_args = tracepoint_args(btf, "btf_trace_sched_switch");
-	ret->rq_issue_args = tracepoint_args(btf, "btf_trace_block_rq_issue");
-	ret->block_io = tracepoint_args(btf, "btf_trace_block_io_start") > 0;
-	ret->pt_regs = has_helper(btf, "BPF_FUNC_task_pt_regs");
-	btf__free(btf);
-	return 0;
-}
-
 static bool wants(const struct dlp_session *session, size_t i)
 {
 	return session->wanted & (1u << programs[i].feature);
 }
 
-static void configure(struct dlp_session *session, const struct kernel_facts *facts)
+static void configure(struct dlp_session *session, const struct dlp_kernel_facts *facts)
 {
 	const struct dlp_target *target = session->opts.target;
 	struct dlp_config *cfg = (struct dlp_config *)&session->skel->rodata->dlp_cfg;
@@ -201,7 +147,7 @@ static void configure(struct dlp_session *session, const struct kernel_facts *fa
 	}
 }
 
-static int open_skeleton(struct dlp_session *session, const struct kernel_facts *facts)
+static int open_skeleton(struct dlp_session *session, const struct dlp_kernel_facts *facts)
 {
 	session->skel = dlprof_bpf__open();
 	if (!session->skel)
@@ -211,7 +157,7 @@ static int open_skeleton(struct dlp_session *session, const struct kernel_facts 
 }
 
 /* Whether the kernel takes program i when it is loaded alone: 0 or -errno. */
-static int try_alone(struct dlp_session *session, const struct kernel_facts *facts, size_t i)
+static int try_alone(struct dlp_session *session, const struct dlp_kernel_facts *facts, size_t i)
 {
 	int err;
 
@@ -232,7 +178,7 @@ static int try_alone(struct dlp_session *session, const struct kernel_facts *fac
  * One load for all; only when the kernel refuses that, each program is tried alone and those it
  * refuses are left out.
  */
-static int load(struct dlp_session *session, const struct kernel_facts *facts)
+static int load(struct dlp_session *session, const struct dlp_kernel_facts *facts)
 {
 	int err;
 
@@ -303,7 +249,7 @@ static void explain_load(int err, struct dlp_session_failure *failure)
 int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **ret,
 		     struct dlp_session_failure *failure)
 {
-	struct kernel_facts facts;
+	struct dlp_kernel_facts facts;
 	struct dlp_session *session;
 	int err;
 
@@ -318,7 +264,7 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 	session->stats_fd = -1;
 	session->wanted = features_to_try(opts);
 	session->cpus = libbpf_num_possible_cpus();
-	err = read_kernel_facts(&facts);
+	err = dlp_kernel_facts(&facts);
 	if (err) {
 		failure->unsupported = true;
 		snprintf(failure->text, sizeof(failure->text),
@@ -395,7 +341,11 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 	return false;
 }
 
-static void attach_probes(struct dlp_session *session)
+/*
+ * Exits before entries: entries that are seen while their exits are not would stay on their
+ * thread's stack for good.
+ */
+static void attach_probes(struct dlp_session *session, bool entries)
 {
 	const struct dlp_target *target = session->opts.target;
 
@@ -404,7 +354,8 @@ static void attach_probes(struct dlp_session *session)
 		bool queue = probe->id == DLP_PROBE_QUEUE_SEND || probe->id == DLP_PROBE_QUEUE_RECV;
 		enum dlp_feature feature = queue ? DLP_FEATURE_QUEUE_UPROBE : DLP_FEATURE_SCOPES;
 
-		if (!(session->wanted & (1u << feature)))
+		if (!(session->wanted & (1u << feature)) ||
+		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
 			continue;
 		if (!attach_probe(session, probe))
 			refuse(session, feature, "no probe on %.60s: %s", probe->symbol, strerror(errno));
@@ -452,7 +403,8 @@ int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *
 			refuse(session, DLP_FEATURE_CLOCK_ITER, "cannot attach the task iterator: %s",
 			       strerror(errno));
 	}
-	attach_probes(session);
+	attach_probes(session, false);
+	attach_probes(session, true);
 	attach_syscall_rung(session);
 	if (session->wanted & DLP_FEATURE_BIT(SCOPES) && !session->scope_probe_cnt)
 		refuse(session, DLP_FEATURE_SCOPES, "no probe point");

@@ -55,6 +55,11 @@ size_t dlp_split_rank(const struct dlp_clock *clock, bool without_idle,
 	return cnt;
 }
 
+bool dlp_split_seen(const struct dlp_worker *worker)
+{
+	return !worker->died_ns || worker->clock_valid || worker->proven;
+}
+
 bool dlp_split_counts(const struct dlp_model *model, const struct dlp_worker *worker)
 {
 	if (worker->proven)

@@ -25,6 +25,11 @@ void dlp_split_add(struct dlp_clock *dst, const struct dlp_clock *src);
 size_t dlp_split_rank(const struct dlp_clock *clock, bool without_idle,
 		      struct dlp_share ret_share[DLP_ST_MAX]);
 /*
+ * Was it there in the window? What had ended before, but was not yet known to, left no clock and
+ * no message.
+ */
+bool dlp_split_seen(const struct dlp_worker *worker);
+/*
  * Does this process make batches? Once any worker's messages were seen, one without them is
  * something else that was forked; where none are seen, whoever looks like a worker counts.
  */

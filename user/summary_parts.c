@@ -103,7 +103,8 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 	bool split_known = total || !hist->sum_ns;
 	json_t *entry = json_object();
 
-	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
+	dlp_doc_set(doc, entry, "count",
+		    dlp_json_count(hist->cnt + dlp_model_loader_lost(doc->model, loader)));
 	dlp_doc_set(doc, entry, "total_us", dlp_json_us(hist->sum_ns));
 	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
 	dlp_doc_set(doc, entry, "p95_us", quantile(hist, 0.95));
@@ -241,17 +242,21 @@ json_t *dlp_doc_workers(struct dlp_doc *doc)
 		const struct dlp_worker *worker = &model->workers[i];
 		/* a silent worker made nothing only if messages would have been seen */
 		bool counted = worker->proven || doc->facts->queue_rung;
-		json_t *entry = json_object();
+		json_t *entry;
 		char text[40];
 
+		if (!dlp_split_seen(worker))
+			continue;
+		entry = json_object();
 		dlp_doc_set(doc, entry, "pid", dlp_json_count(worker->pid));
 		dlp_doc_set(doc, entry, "loader", dlp_json_known(worker->loader));
 		dlp_doc_set(doc, entry, "born_ns", dlp_json_known(worker->born_ns));
 		dlp_doc_set(doc, entry, "died_ns", dlp_json_known(worker->died_ns));
 		dlp_doc_set(doc, entry, "exit",
-			    worker->died_ns ? json_string(dlp_summary_exit(worker->exit_code, text,
-									   sizeof(text))) :
-					      json_null());
+			    worker->died_ns && worker->exit_code != DLP_EXIT_UNKNOWN ?
+				    json_string(dlp_summary_exit(worker->exit_code, text,
+								 sizeof(text))) :
+				    json_null());
 		dlp_doc_set(doc, entry, "batches",
 			    counted ? dlp_json_count(worker->batch_cnt) : json_null());
 		dlp_doc_set(doc, entry, "produce", produce(doc, worker));

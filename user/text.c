@@ -338,7 +338,7 @@ static void say_worker(FILE *out, const struct dlp_worker *worker, const unsigne
 	else
 		fprintf(out, " %5s %5s", "-", "-");
 	/* workers that end with their epoch are no news; others are */
-	if (worker->died_ns && worker->exit_code)
+	if (worker->died_ns && worker->exit_code && worker->exit_code != DLP_EXIT_UNKNOWN)
 		(void)dlp_summary_exit(worker->exit_code, end.text, sizeof(end.text));
 	fprintf(out, "%s%s\n", *end.text ? "  " : "", end.text);
 }
@@ -351,7 +351,7 @@ static void say_workers(FILE *out, const struct dlp_model *model)
 	for (size_t i = 0; i < model->worker_cnt; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 
-		if (!dlp_split_counts(model, worker))
+		if (!dlp_split_seen(worker) || !dlp_split_counts(model, worker))
 			continue;
 		if (rows == WORKER_ROWS) {
 			skipped++;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "kernel.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <bpf/btf.h>
+
+/* Arguments of a tracepoint as tp_btf programs see them; 0 = no such tracepoint. */
+static int tracepoint_args(const struct btf *btf, const char *typedef_name)
+{
+	const struct btf_type *type;
+	int id = btf__find_by_name_kind(btf, typedef_name, BTF_KIND_TYPEDEF);
+
+	if (id < 0)
+		return 0;
+	type = btf__type_by_id(btf, btf__type_by_id(btf, (__u32)id)->type);
+	if (!type || !btf_is_ptr(type))
+		return 0;
+	type = btf__type_by_id(btf, type->type);
+	/* the first parameter is the tracepoint's own data pointer */
+	return type && btf_is_func_proto(type) && btf_vlen(type) ? btf_vlen(type) - 1 : 0;
+}
+
+static bool has_helper(const struct btf *btf, const char *enumerator)
+{
+	int id = btf__find_by_name_kind(btf, "bpf_func_id", BTF_KIND_ENUM);
+	const struct btf_type *type;
+
+	if (id < 0)
+		return false;
+	type = btf__type_by_id(btf, (__u32)id);
+	for (int i = 0; i < btf_vlen(type); i++) {
+		if (!strcmp(btf__name_by_offset(btf, btf_enum(type)[i].name_off), enumerator))
+			return true;
+	}
+	return false;
+}
+
+int dlp_kernel_facts(struct dlp_kernel_facts *ret)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+
+	memset(ret, 0, sizeof(*ret));
+	if (!btf)
+		return -errno;
+	ret->sched_switch_args = tracepoint_args(btf, "btf_trace_sched_switch");
+	ret->rq_issue_args = tracepoint_args(btf, "btf_trace_block_rq_issue");
+	ret->block_io = tracepoint_args(btf, "btf_trace_block_io_start") > 0;
+	ret->pt_regs = has_helper(btf, "BPF_FUNC_task_pt_regs");
+	btf__free(btf);
+	return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How the running kernel differs from others, told by its own type information. */
+#ifndef DLP_KERNEL_H
+#define DLP_KERNEL_H
+
+#include <stdbool.h>
+
+struct dlp_kernel_facts {
+	int sched_switch_args; /* 0 = no such tracepoint */
+	int rq_issue_args;
+	bool block_io; /* tracepoint block_io_start */
+	bool pt_regs; /* helper bpf_task_pt_regs */
+};
+
+/* 0, or -errno when the kernel has no type information. */
+int dlp_kernel_facts(struct dlp_kernel_facts *ret);
+
+#endif /* DLP_KERNEL_H */
