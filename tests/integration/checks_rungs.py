@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is left when a part is done without: the next rung's figures, or null, never wrong ones."""
+import compare
+from harness import group
+
+SECONDS = 2.5
+
+
+def same_figures(tap, tool, truth, trainer, clocks=True, messages=True):
+    compare.check_count(tap, tool, truth)
+    compare.check_durations(tap, tool, truth)
+    compare.check_exposed(tap, tool, truth)
+    if messages:
+        compare.check_mapping(tap, tool, truth, trainer)
+        compare.check_batches(tap, tool, truth)
+    if clocks:
+        compare.check_clocks(tap, tool, truth)
+
+
+def says(tap, tool, **wanted):
+    capture = tool.summary["tool"]["capture"]
+    tap.same({key: capture[key] for key in wanted}, wanted, "says what is used")
+
+
+def missing(tap, tool, *names):
+    """Said in the first line and in the summary."""
+    tap.same(tool.summary["tool"]["capture"]["missing"], list(names), "summary says what is missing")
+    line = next(x for x in tool.lines if "scopes:" in x)
+    tap.check(line.endswith("missing: " + ", ".join(names)), "first line says what is missing", line)
+
+
+def run(env, which):
+    """One job, observed again and again."""
+    session = env.session(which)
+    loader = {"num_workers": 2, "n": 240, "batch": 4, "work": {"kind": "uneven", "ms": 1}}
+    tools = {}
+    with session.phase("steady", loader=loader, step={"ms": 2}) as phase:
+        for names in RUNGS[which]:
+            options = [x for name in names for x in ("--without", name)]
+            tools[names] = env.observe(session.pid, *options, duration=SECONDS)
+    for names, tool in tools.items():
+        CHECKS[names](env.tap, tool, phase.truth, session.pid)
+
+
+def check(*names):
+    def register(function):
+        def wrapped(tap, tool, truth, trainer):
+            base = tap.group
+            tap.group = f"{base} without {', '.join(names)}"
+            try:
+                function(tap, tool, truth, trainer)
+            finally:
+                tap.group = base
+        CHECKS[names] = wrapped
+        return wrapped
+    return register
+
+
+CHECKS = {}
+
+
+@check("queue-uprobe")
+def syscall_rung(tap, tool, truth, trainer):
+    says(tap, tool, queue="system calls")
+    same_figures(tap, tool, truth, trainer)
+    compare.check_outliers(tap, tool, truth, trainer)
+    compare.check_complete(tap, tool)
+
+
+@check("task-storage")
+def hash_rung(tap, tool, truth, trainer):
+    says(tap, tool, clocks="hash", queue="uprobes")
+    same_figures(tap, tool, truth, trainer)
+
+
+@check("block")
+def no_block(tap, tool, truth, trainer):
+    missing(tap, tool, "block")
+    tap.same(tool.summary["block_io"], None, "block_io is null")
+    same_figures(tap, tool, truth, trainer)
+
+
+@check("waits")
+def no_waits(tap, tool, truth, trainer):
+    tap.same(sum(e["kind"] == "WAIT" for e in tool.events()), 0, "no single waits")
+    missing(tap, tool, "waits")
+    same_figures(tap, tool, truth, trainer)
+
+
+@check("clock-iter")
+def no_iterator(tap, tool, truth, trainer):
+    missing(tap, tool, "clock-iter")
+    compare.check_count(tap, tool, truth)
+    compare.check_durations(tap, tool, truth)
+    compare.check_mapping(tap, tool, truth, trainer)
+    tap.same(tool.summary["loss"]["complete"], False, "not complete")
+    # a clock that nobody read is unknown; one that began late may be short, but never too long
+    start, end = compare.window(tool)
+    wrong = []
+    for w in tool.summary["workers"]:
+        born, died = compare.lifetime(w, start, end)
+        total = sum((compare.states_of(w) or {}).values())
+        if total > 1.01 * (died - born) + 5e6 or w["states"] and not total:
+            wrong.append(f"worker {w['pid']}: {total / 1e6:.1f} ms of {(died - born) / 1e6:.1f} ms")
+    tap.check(not wrong, "states never exceed the lifetime", *wrong)
+
+
+@check("process")
+def no_process(tap, tool, truth, trainer):
+    missing(tap, tool, "process")
+    compare.check_count(tap, tool, truth)
+    compare.check_durations(tap, tool, truth)
+    compare.check_exposed(tap, tool, truth)
+    tap.same(tool.summary["loss"]["complete"], False, "not complete")
+
+
+@check("queue-uprobe", "queue-syscall")
+def no_queue(tap, tool, truth, trainer):
+    missing(tap, tool, "queue-uprobe", "queue-syscall")
+    says(tap, tool, queue=None)
+    compare.check_count(tap, tool, truth)
+    compare.check_durations(tap, tool, truth)
+    compare.check_exposed(tap, tool, truth)
+    compare.check_sums(tap, tool, truth)
+    tap.same({w["batches"] for w in tool.summary["workers"]}, {None}, "batches are null")
+
+
+@check("scopes")
+def no_scopes(tap, tool, truth, trainer):
+    missing(tap, tool, "scopes")
+    says(tap, tool, scopes=None)
+    tap.same(tool.summary["verdict"]["exposed_wait_ratio"], None, "exposed wait is null")
+    tap.same(tool.summary["verdict"]["bottleneck"], "insufficient_data", "no verdict")
+    compare.check_batches(tap, tool, truth)
+    compare.check_clocks(tap, tool, truth)
+
+
+RUNGS = {"wheel": list(CHECKS),
+         "debian": [("queue-uprobe",), ("task-storage",)]}
+
+
+@group("rungs wheel")
+def wheel(env):
+    run(env, "wheel")
+
+
+@group("rungs debian")
+def debian(env):
+    run(env, "debian")

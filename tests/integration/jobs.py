@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The training jobs. One process runs many, one after the other, so that torch is imported once.
+
+Commands are JSON lines on standard input: {"job": NAME, "truth": FOLDER, "args": {...}}, later
+{"go": true} or {"stop": true} where the job waits for it. Answers on standard output:
+{"event": "ready"}, {"event": "done", "result": ...}. Ends at end of input.
+"""
+import fcntl
+import gc
+import hashlib
+import json
+import mmap
+import os
+import queue
+import random
+import select
+import socket
+import sys
+import threading
+import time
+import traceback
+import zlib
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import truth  # noqa: E402
+
+BLOB = zlib.compress(random.Random(1).randbytes(50_000) + b"a" * 50_000, 1)
+DIRECT_BYTES = 4 << 20  # checks_states.py knows this, too
+FAULT_STEP = 256 << 10  # beyond the readahead window: every touch waits for the disk
+
+
+# ---- control ---------------------------------------------------------------------------------
+class Control:
+    def __init__(self):
+        self.buffer = b""
+        self.poll = select.poll()
+        self.poll.register(0, select.POLLIN)
+
+    def read(self):
+        """The next command, or None at the end of input."""
+        while b"\n" not in self.buffer:
+            data = os.read(0, 65536)
+            if not data:
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def say(self, **message):
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+    def ready(self):
+        self.say(event="ready")
+
+    def wait(self):
+        if self.read() is None:
+            sys.exit(0)
+
+    def over(self):
+        """Has the test said stop? It then reads the command."""
+        if not self.buffer and not self.poll.poll(0):
+            return False
+        self.wait()
+        return True
+
+
+# ---- loads -----------------------------------------------------------------------------------
+def native(ms):
+    """zlib, for so much CPU time of this thread; holds no GIL."""
+    end = time.thread_time() + ms / 1e3
+    while time.thread_time() < end:
+        zlib.decompress(BLOB)
+
+
+def python(ms):
+    end, x = time.thread_time() + ms / 1e3, 0
+    while time.thread_time() < end:
+        for i in range(300):
+            x += i
+
+
+class ColdFile:
+    """A file whose reads wait for the disk. One per process: file offsets are not shared."""
+
+    def __init__(self, path):
+        self.path, self.size = path, os.path.getsize(path)
+        self.direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        self.plain = os.open(path, os.O_RDONLY)
+        self.room = mmap.mmap(-1, DIRECT_BYTES)
+        self.at = random.Random(os.getpid())
+
+    def read(self, times=1):
+        for _ in range(times):
+            block = self.at.randrange(self.size // DIRECT_BYTES)
+            os.preadv(self.direct, [self.room], block * DIRECT_BYTES)
+
+    def fault(self, times):
+        """Touches pages of a fresh mapping that are not in memory."""
+        os.posix_fadvise(self.plain, 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(self.plain, 0, prot=mmap.PROT_READ) as pages:
+            places = self.at.sample(range(self.size // FAULT_STEP), times)
+
+            def touch():
+                for place in places:
+                    pages[place * FAULT_STEP]
+            truth.timed_wait("fault", touch)
+
+
+class Helper:
+    """A thread that does what it is told, for waits that need a second party."""
+
+    def __init__(self):
+        self.jobs = queue.SimpleQueue()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            self.jobs.get()()
+
+
+class Waits:
+    """Waits of a known kind, timed by the worker itself."""
+
+    def __init__(self, kind, ms, path):
+        self.kind, self.s, self.path = kind, ms / 1e3, path
+        self.wait = getattr(self, kind)
+        getattr(self, "open_" + kind, lambda: None)()
+
+    def sleep(self):
+        truth.timed_wait("sleep", lambda: time.sleep(self.s))
+
+    def open_disk(self):
+        self.cold = ColdFile(self.path)
+
+    def disk(self):
+        truth.timed_wait("disk", self.cold.read)
+
+    open_fault = open_disk
+
+    def fault(self):
+        self.cold.fault(40)
+
+    def open_thread(self):
+        self.helper, self.mutex = Helper(), threading.Lock()
+
+    def thread(self):
+        """Another thread holds the lock."""
+        def release():
+            time.sleep(self.s)
+            self.mutex.release()
+        self.mutex.acquire()
+        self.helper.jobs.put(release)
+        truth.timed_wait("thread", self.mutex.acquire)
+        self.mutex.release()
+
+    def open_flock(self):
+        self.helper, self.held = Helper(), threading.Semaphore(0)
+        path = f"{self.path}.lock"
+        self.mine = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.other = os.open(path, os.O_RDWR)
+
+    def flock(self):
+        def hold():
+            fcntl.flock(self.other, fcntl.LOCK_EX)
+            self.held.release()
+            time.sleep(self.s)
+            fcntl.flock(self.other, fcntl.LOCK_UN)
+        self.helper.jobs.put(hold)
+        self.held.acquire()
+        truth.timed_wait("flock", lambda: fcntl.flock(self.mine, fcntl.LOCK_EX))
+        fcntl.flock(self.mine, fcntl.LOCK_UN)
+
+    def open_socket(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.sock = socket.create_connection(listener.getsockname())
+        self.peer = listener.accept()[0]
+        listener.close()
+        self.helper = Helper()
+
+    def socket(self):
+        def answer():
+            self.peer.recv(1)
+            time.sleep(self.s)
+            self.peer.send(b"x")
+        self.helper.jobs.put(answer)
+        self.sock.send(b"x")
+        truth.timed_wait("socket", lambda: self.sock.recv(1))
+
+
+class Work:
+    """What an item costs: kind, ms, and what else the kind needs."""
+
+    def __init__(self, kind="cpu", ms=1.0, path=None, kinds=None, fail_at=None):
+        self.kind, self.ms, self.path, self.kinds, self.fail_at = kind, ms, path, kinds, fail_at
+        self.open = None
+
+    def __call__(self, i):
+        if i == self.fail_at:
+            raise ValueError(f"item {i} cannot be made")
+        getattr(self, "do_" + self.kind)(i)
+        return torch.full((64,), float(i % 97))
+
+    def do_cpu(self, i):
+        native(self.ms)
+
+    def do_python(self, i):
+        python(self.ms)
+
+    def do_uneven(self, i):
+        """Some items take long, so that workers overtake each other."""
+        native(self.ms * (6 if i % 13 == 0 else 1))
+
+    def do_sleep(self, i):
+        time.sleep(self.ms / 1e3)
+
+    def do_nothing(self, i):
+        pass
+
+    def do_disk(self, i):
+        self.open = self.open or ColdFile(self.path)
+        self.open.read()
+
+    def do_fault(self, i):
+        self.open = self.open or ColdFile(self.path)
+        self.open.fault(60)
+
+    def do_labels(self, i):
+        """Many scopes at once: more events than a small ring holds."""
+        for _ in range(100):
+            with record_function("item label"):
+                pass
+
+    def do_waits(self, i):
+        if self.open is None:
+            self.open = Waits(self.kinds[get_worker_info().id % len(self.kinds)], self.ms, self.path)
+        # batches come in order: each worker gets its share only if all take as long
+        end = time.monotonic() + 6 * self.ms / 1e3
+        while time.monotonic() < end:
+            self.open.wait()
+
+
+class Items(Dataset):
+    def __init__(self, work, n):
+        self.work, self.n = work, n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return self.work(i)
+
+
+class Stream(IterableDataset):
+    """Worker w has lengths[w] items."""
+
+    def __init__(self, work, lengths):
+        self.work, self.lengths = work, lengths
+
+    def __iter__(self):
+        info = get_worker_info()
+        for i in range(self.lengths[info.id if info else 0]):
+            yield self.work(i)
+
+
+def collate(samples):
+    return torch.stack(samples), os.getpid()
+
+
+def fake_pinning():
+    """Lets the pinning thread run on a machine without an accelerator; nothing is pinned."""
+    from torch.utils.data._utils import pin_memory
+    torch.cuda.is_available = lambda: True
+    torch.cuda.current_device = lambda: 0
+    torch.cuda.set_device = lambda device: None
+    torch.Tensor.pin_memory = lambda self, *device: self
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.is_available = lambda: True
+        torch.accelerator.current_accelerator = lambda *a, **k: torch.device("cuda")
+        torch.accelerator.current_device_index = lambda: 0
+        torch.accelerator.set_device_index = lambda index: None
+    return pin_memory
+
+
+def make_loader(name, work=None, n=None, lengths=None, batch=4, seed=None, **options):
+    work = Work(**(work or {}))
+    data = Stream(work, lengths) if lengths else Items(work, n or 1_000_000)
+    if seed is not None:
+        options.update(shuffle=True, generator=torch.Generator().manual_seed(seed))
+    loader = DataLoader(data, batch_size=batch, collate_fn=collate, **options)
+    loader.truth_name = name
+    return loader
+
+
+class Training:
+    """A small model, and ms on an accelerator that the host only waits for."""
+
+    def __init__(self, ms=0.0, busy_ms=0.0, labels=0):
+        torch.manual_seed(1)
+        self.net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-6)
+        self.ms, self.busy_ms, self.labels = ms, busy_ms, labels
+
+    def __call__(self, batch):
+        self.optimizer.zero_grad()
+        self.net(batch[0]).square().mean().backward()
+        self.optimizer.step()
+        if self.busy_ms:
+            python(self.busy_ms)
+        if self.ms:
+            time.sleep(self.ms / 1e3)
+        for _ in range(self.labels):
+            with record_function("step label"):
+                pass
+
+    def digest(self):
+        state = hashlib.sha256()
+        for value in self.net.parameters():
+            state.update(bytes(value.detach().contiguous().view(torch.uint8).flatten().tolist()))
+        return state.hexdigest()
+
+
+# ---- jobs ------------------------------------------------------------------------------------
+def steady(control, loader, step=None, warm=4, say=()):
+    """Trains until it is told to stop; ready after `warm` batches."""
+    made, train, done = make_loader("train", **loader), Training(**(step or {})), 0
+    while True:
+        for batch in made:
+            train(batch)
+            done += 1
+            if done == warm:
+                control.ready()
+            if control.over():
+                return {"pid": batch[1]}
+
+
+def plan(control, loaders, epochs, step=None, thread=False):
+    """Waits for go, then iterates: epochs = [[name of loader, most batches or None], ...]."""
+    train, errors = Training(**(step or {})), []
+
+    def run():
+        made = {name: make_loader(name, **options) for name, options in loaders.items()}
+        for name, most in epochs:
+            it = iter(made[name])
+            try:
+                for done, batch in enumerate(it):
+                    train(batch)
+                    if most is not None and done + 1 >= most:
+                        break
+            except Exception as e:
+                errors.append(f"{type(e).__name__}: {str(e)[:200]}")
+                # else the frames keep the iterator until the next collection
+                traceback.clear_frames(e.__traceback__)
+            # as a `for` statement would: a loader's own iterator lives on, others end here
+            del it
+            gc.collect()
+
+    if any(options.get("pin_memory") for options in loaders.values()):
+        fake_pinning()
+    control.ready()
+    control.wait()
+    if thread:
+        runner = threading.Thread(target=run)
+        runner.start()
+        runner.join()
+    else:
+        run()
+    return {"errors": errors}
+
+
+def fixed(control, steps, loader):
+    """A fixed number of steps; the result tells whether anything in the training differed."""
+    made, train = make_loader("train", **loader), Training()
+    for done, batch in enumerate(made):
+        train(batch)
+        if done == 20:
+            control.ready()
+        if done + 1 == steps:
+            break
+    return {"digest": train.digest()}
+
+
+JOBS = {f.__name__: f for f in (steady, plan, fixed)}
+
+
+def main():
+    torch.set_num_threads(1)
+    truth.install()
+    control = Control()
+    control.say(event="up", torch=torch.__version__, python=sys.version.split()[0])
+    while True:
+        command = control.read()
+        if command is None:
+            return
+        if "job" not in command:  # a stop that came after the job's own end
+            continue
+        truth.begin(command["truth"])
+        try:
+            result = JOBS[command["job"]](control, **command["args"])
+        except Exception as e:
+            traceback.print_exc()
+            result = {"error": f"{type(e).__name__}: {e}"}
+        gc.collect()
+        truth.finish()
+        control.say(event="done", result=result)
+
+
+if __name__ == "__main__":
+    main()
+elif os.environ.get(truth.FOLDER):  # a spawned worker
+    torch.set_num_threads(1)
+    truth.install_fetch()
