@@ -17,6 +17,8 @@ struct label_key {
 struct label_value {
 	u32 id;
 	u32 flags; /* DLP_SCOPE_GETNEXT */
+	u32 told;  /* user space has its text */
+	u32 rsvd;
 };
 
 struct {
@@ -56,6 +58,12 @@ static __always_inline bool has_prefix(const char *text, const char *prefix, u32
 	return true;
 }
 
+static __always_inline u32 label_flags(const struct label_key *key)
+{
+	return has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ? DLP_SCOPE_GETNEXT :
+										   0;
+}
+
 static __always_inline u32 new_label_id(void)
 {
 	u32 hint = label_hint, one = 1;
@@ -71,37 +79,33 @@ static __always_inline u32 new_label_id(void)
 	return 0;
 }
 
-/* First sight of a label: gives it an id and tells user space its text. */
-static __always_inline void announce_label(const struct label_key *key, u64 now,
-					   struct label_value *ret)
+/* Tells user space the text of a label; false when the ring is full: it is told again next time. */
+static __always_inline bool tell_label(const struct label_key *key, const struct label_value *label,
+				       u64 now)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_label *event;
-	struct label_value *other;
 
-	ret->flags = has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ?
-			     DLP_SCOPE_GETNEXT : 0;
-	ret->id = 0;
-	/* room for the text first: an id whose text is lost would be used without one for good */
 	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
 	if (!event)
-		return;
-	ret->id = new_label_id();
-	if (!ret->id || bpf_map_update_elem(&dlp_labels, key, ret, BPF_NOEXIST)) {
-		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
-		other = bpf_map_lookup_elem(&dlp_labels, key);
-		if (other) {
-			*ret = *other;
-			return;
-		}
-		dlp_count(DLP_CNT_LABELS_FULL);
-		ret->id = 0;
-		return;
-	}
-	event->label = ret->id;
-	event->flags = ret->flags;
+		return false;
+	event->label = label->id;
+	event->flags = label->flags;
 	__builtin_memcpy(event->text, key->text, sizeof(event->text));
 	dlp_submit(event);
+	return true;
+}
+
+/* First sight of a label: gives it an id, 0 when the table is full. */
+static __always_inline struct label_value *add_label(const struct label_key *key)
+{
+	struct label_value label = { .id = new_label_id(), .flags = label_flags(key) };
+
+	/* another thread may have been faster: then its entry counts */
+	if (!label.id || (bpf_map_update_elem(&dlp_labels, key, &label, BPF_NOEXIST) &&
+			  !bpf_map_lookup_elem(&dlp_labels, key)))
+		dlp_count(DLP_CNT_LABELS_FULL);
+	return bpf_map_lookup_elem(&dlp_labels, key);
 }
 
 /*
@@ -140,11 +144,19 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 		return 0;
 	}
 	known = bpf_map_lookup_elem(&dlp_labels, key);
-	if (known)
-		*ret = *known;
-	else
-		announce_label(key, now, ret);
-	if (ret->id) {
+	if (!known)
+		known = add_label(key);
+	if (!known) {
+		/* it stays a GetNext even without a name */
+		ret->flags = label_flags(key);
+		return 0;
+	}
+	ret->id = known->id;
+	ret->flags = known->flags;
+	if (!known->told)
+		known->told = tell_label(key, ret, now);
+	/* once it is cached nobody looks at the table again */
+	if (known->told) {
 		cached->hash = hash;
 		cached->id = ret->id;
 		cached->flags = ret->flags;
