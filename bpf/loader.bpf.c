@@ -176,6 +176,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 
 	if (!thread)
 		return 0;
+	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
 	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx)))
 		dlp_count(DLP_CNT_LABEL_FAULT);
 	else
@@ -191,8 +192,10 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 	u64 now = bpf_ktime_get_ns();
 	struct dlp_thread *thread = dlp_thread_here(now);
 
-	if (thread)
-		dlp_scope_pop(thread, (u32)bpf_get_current_pid_tgid(), now);
+	if (thread) {
+		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+		thread->exit_ns = now;
+	}
 	return 0;
 }
 

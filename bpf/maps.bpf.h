@@ -62,7 +62,7 @@ struct dlp_thread {
 	u64 exec_base_ns; /* the scheduler's CPU time of the thread when its clock began */
 	u32 waker;
 	u32 rsvd;
-	u64 exit_ns; /* rung op: exit seen, scope not ended yet; 0 = none */
+	u64 exit_ns; /* exit seen, scope not ended yet; 0 = none */
 	u64 idle_pipe; /* inode of the index pipe it was seen waiting on */
 	struct dlp_clock clock;
 	struct dlp_blocked blocked;
@@ -220,7 +220,10 @@ static __always_inline struct dlp_thread *dlp_thread_current(void)
 	return bpf_map_lookup_elem(&dlp_threads, &tid);
 }
 
-/* Gives a thread of the job its clock, which starts now in the given state. */
+/*
+ * Gives a thread of the job its clock, which starts now in the given state. NULL when the kernel
+ * has none to give, which can be for the moment only: task storage is not entered twice on a CPU.
+ */
 static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *task, u32 trainer,
 							 u32 state, u64 now)
 {
@@ -233,10 +236,8 @@ static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *tas
 		bpf_map_update_elem(&dlp_threads, &tid, &dlp_no_thread, BPF_NOEXIST);
 		thread = bpf_map_lookup_elem(&dlp_threads, &tid);
 	}
-	if (!thread) {
-		dlp_count(DLP_CNT_STORAGE);
+	if (!thread)
 		return NULL;
-	}
 	/* a switch may have come first: its reading is newer */
 	if (thread->traced_ns)
 		return thread;
@@ -324,7 +325,12 @@ static __always_inline struct dlp_thread *dlp_thread_here(u64 now)
 		return thread;
 	}
 	job = bpf_map_lookup_elem(&dlp_job, &tgid);
-	return job ? dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN, now) : NULL;
+	if (!job)
+		return NULL;
+	thread = dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN, now);
+	if (!thread)
+		dlp_count(DLP_CNT_STORAGE);
+	return thread;
 }
 
 /* As often as a thread can plausibly switch while it is being read. */

@@ -80,8 +80,7 @@ int dlp_exit(u64 *ctx)
 	if (!thread)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (dlp_cfg.has_late_exit)
-		dlp_scope_settle(thread, task->pid);
+	dlp_scope_settle(thread, task->pid);
 	dlp_clock_move(thread, thread->state, now);
 	event = dlp_reserve(dlp_ev_exit, DLP_EV_EXIT, tgid, task->pid, now);
 	if (event) {
@@ -116,10 +115,13 @@ static __always_inline struct dlp_thread *adopt(struct task_struct *task, u64 no
 	struct dlp_thread *thread;
 	u32 task_state;
 
-	if (!job)
+	/* what has ended needs no clock any more */
+	if (!job || task->exit_state)
 		return NULL;
 	task_state = dlp_task_state(task);
 	thread = dlp_thread_new(task, job->trainer, task->on_cpu ? DLP_ST_RUN : DLP_ST_RUNQ, now);
+	if (!thread)
+		dlp_count(DLP_CNT_STORAGE);
 	if (thread && task_state && !task->on_cpu) {
 		classify(task, thread, task_state, DLP_IS_BLOCKED, &thread->blocked);
 		if (thread->since_ns == now)
@@ -147,6 +149,12 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 	event->traced_ns = thread->traced_ns;
 	event->cpu_ns = task->se.sum_exec_runtime;
 	event->getnext_since_ns = thread->getnext_since_ns;
+	/* its exit has been seen: it counts, although the last microseconds are still open */
+	if (thread->exit_ns && event->getnext_since_ns && thread->depth == frame + 1) {
+		event->counts.getnext_cnt++;
+		event->counts.getnext_ns += thread->exit_ns - event->getnext_since_ns;
+		event->getnext_since_ns = 0;
+	}
 	if (event->getnext_since_ns && frame < DLP_SCOPE_DEPTH) {
 		event->getnext_now = event->clock;
 		dlp_clock_sub(&event->getnext_now, &thread->frame_clock[frame]);

@@ -41,8 +41,7 @@ static __always_inline void leaves_cpu(struct task_struct *task, struct dlp_thre
 		state = DLP_ST_RUNQ;
 		thread->off_ns = 0;
 	}
-	if (dlp_cfg.has_late_exit)
-		dlp_scope_off_cpu(thread, task->pid, state, now);
+	dlp_scope_off_cpu(thread, task->pid, state, now);
 	dlp_clock_switch(thread, task, state, now);
 }
 
@@ -64,8 +63,7 @@ static __always_inline void enters_cpu(struct task_struct *task, struct dlp_thre
 	if (thread->state == DLP_ST_RUN)
 		left_unseen(task, thread);
 	dlp_clock_switch(thread, task, DLP_ST_RUN, now);
-	if (dlp_cfg.has_late_exit)
-		dlp_scope_on_cpu(thread, task->pid, now);
+	dlp_scope_on_cpu(thread, task->pid, now);
 	if (thread->off_ns) {
 		send_wait(task, thread, now);
 		thread->off_ns = 0;
@@ -126,9 +124,21 @@ int dlp_wakeup(u64 *ctx)
 	return woken((struct task_struct *)ctx[0]);
 }
 
-/* Not followed by sched_wakeup: without it a new thread's wait for its first CPU would be lost. */
+/*
+ * sched_wakeup does not fire for new threads: without this their wait for the first CPU would be
+ * lost. Also the second chance for a clock that could not be given at the fork.
+ */
 SEC("tp_btf/sched_wakeup_new")
 int dlp_wakeup_new(u64 *ctx)
 {
-	return woken((struct task_struct *)ctx[0]);
+	struct task_struct *task = (void *)ctx[0];
+	u32 tgid = task->tgid;
+	struct dlp_job *job;
+
+	if (dlp_thread_get(task))
+		return woken(task);
+	job = bpf_map_lookup_elem(&dlp_job, &tgid);
+	if (job && !dlp_thread_new(task, job->trainer, DLP_ST_RUNQ, bpf_ktime_get_ns()))
+		dlp_count(DLP_CNT_STORAGE);
+	return 0;
 }

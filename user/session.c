@@ -121,7 +121,6 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	cfg->has_rq_single_arg = facts->rq_issue_args == 1;
 	cfg->has_block_io = facts->block_io;
 	cfg->has_wait_events = !!(session->wanted & DLP_FEATURE_BIT(WAITS));
-	cfg->has_late_exit = rung_op;
 	cfg->op_args_param = target->op_args_param;
 	cfg->op_exit_delta = target->op_exit_delta;
 	cfg->str_data_off = target->str_data_off;

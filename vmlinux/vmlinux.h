@@ -189,6 +189,7 @@ struct task_struct {
 	int on_cpu;
 	struct sched_entity se;
 	unsigned in_iowait : 1;
+	int exit_state;
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;

@@ -85,7 +85,6 @@ struct dlp_config {
 	__u32 has_rq_single_arg; /* block_rq_issue(rq) instead of (q, rq) */
 	__u32 op_exit_delta;	/* B: Symbol of the exit operator minus that of the enter one */
 	__u32 op_args_param;	/* B: which argument points to the tuple: 4 = rcx, 5 = r8 */
-	__u32 has_late_exit;	/* B: exits are seen before Python leaves the scope */
 	__u32 str_data_off;	/* B: offset of a compact ASCII str's data: 48, from 3.12 on 40 */
 	__u32 ring_wakeup_bytes; /* wake the reader early when so much is unread */
 	__u32 has_block_io;	/* block_io_start exists: requests are followed from submission */
