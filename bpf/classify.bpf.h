@@ -238,7 +238,11 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 			ret->state = DLP_ST_SLEEP;
 			return;
 		}
-		fd = met == DLP_BLOCKING ? (u32)select_first(call.arg[1], call.arg[2]) : (u32)-1;
+		if (met != DLP_BLOCKING) {
+			ret->state = DLP_ST_PIPE;
+			return;
+		}
+		fd = (u32)select_first(call.arg[1], call.arg[2]);
 		break;
 	case DLP_SC_EPOLL:
 	case DLP_SC_FD:

@@ -84,7 +84,7 @@ static __always_inline void dlp_scope_pop(struct dlp_thread *thread, u32 tid, u6
  * torch 1.13 and 2.13). So the exit is kept open until it is clear whether the thread is held up
  * right behind it; what it does on the CPU there takes a few microseconds.
  */
-#define DLP_EXIT_REACH_NS 30000
+#define DLP_EXIT_REACH_NS 12000
 
 /* Ends the scope whose exit is pending, where it was seen. */
 static __always_inline void dlp_scope_settle(struct dlp_thread *thread, u32 tid)

@@ -228,6 +228,9 @@ static uint32_t features_to_try(const struct dlp_session_opts *opts)
 	if (!find_probe(opts->target, DLP_PROBE_QUEUE_SEND) ||
 	    !find_probe(opts->target, DLP_PROBE_QUEUE_RECV))
 		wanted &= ~DLP_FEATURE_BIT(QUEUE_UPROBE);
+	/* the clocks' programs send the waits */
+	if (!(wanted & DLP_FEATURE_BIT(CLOCKS)))
+		wanted &= ~DLP_FEATURE_BIT(WAITS);
 	return wanted;
 }
 

@@ -137,8 +137,8 @@ struct dlp_ev_wait {
 	__u64 object;	/* inode, futex address or 0 */
 	__s32 syscall;	/* number on this architecture; -1 = page fault or exception */
 	__u32 state;	/* enum dlp_state */
-	__u32 dev;	/* of the file's super block, kernel's dev_t; 0 = no file */
-	__u32 fs_magic; /* of the file's super block; 0 = no file */
+	__u32 dev;	/* of the file's super block, kernel's dev_t; 0 = no file, pipe, socket */
+	__u32 fs_magic; /* likewise */
 	__u32 waker_tid; /* ran on the CPU that woke it, on its own behalf or interrupted; 0 = idle */
 	__u32 rsvd;
 };
