@@ -153,8 +153,8 @@ enum dlp_meeting {
 	DLP_WAS_BLOCKED, /* it has been woken since: in_iowait is gone, its registers are not */
 };
 
-/* Why a task is, or was, off the CPU. */
-static __always_inline void classify(struct task_struct *task, struct dlp_thread *thread,
+/* Why a task is, or was, off the CPU. Out of line: two places use it, and code that is not run is cold. */
+static __noinline int classify(struct task_struct *task, struct dlp_thread *thread,
 				     u32 task_state, enum dlp_meeting met, struct dlp_blocked *ret)
 {
 	bool iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
@@ -172,14 +172,14 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 	dlp_task_call(task, &call);
 	ret->syscall = call.nr;
 	if (task_state & (DLP_TASK_STOPPED | DLP_TASK_TRACED))
-		return;
+		return 0;
 	if (call.nr < 0) {
 		/* without in_iowait: most likely the memory map's lock, held by another thread */
 		ret->state = iowait || met == DLP_WAS_BLOCKED ? DLP_ST_FAULT : DLP_ST_LOCK;
-		return;
+		return 0;
 	}
 	if (call.nr >= DLP_SYSCALL_MAX)
-		return;
+		return 0;
 	class = dlp_cfg.syscall_class[call.nr];
 	fd = (u32)call.arg[0];
 	switch (class) {
@@ -188,26 +188,26 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 			ret->state = DLP_ST_FAULT;
 		else
 			blocked_on_futex(thread, call.arg[0], ret);
-		return;
+		return 0;
 	case DLP_SC_SLEEP:
 		ret->state = DLP_ST_SLEEP;
-		return;
+		return 0;
 	case DLP_SC_AIO:
 		ret->state = DLP_ST_DISK;
-		return;
+		return 0;
 	case DLP_SC_PATH:
 		ret->state = iowait ? DLP_ST_DISK : DLP_ST_FS;
-		return;
+		return 0;
 	case DLP_SC_LOCK:
 		ret->state = iowait ? DLP_ST_FAULT : DLP_ST_LOCK;
-		return;
+		return 0;
 	case DLP_SC_CHILD:
 		ret->state = DLP_ST_PIPE;
-		return;
+		return 0;
 	case DLP_SC_FCNTL:
 		if (dlp_fcntl_locks(call.arg[1])) {
 			ret->state = DLP_ST_LOCK;
-			return;
+			return 0;
 		}
 		break;
 	case DLP_SC_FD1:
@@ -219,16 +219,16 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 	case DLP_SC_POLL:
 		if (!call.arg[1]) {
 			ret->state = DLP_ST_SLEEP;
-			return;
+			return 0;
 		}
 		if (met != DLP_BLOCKING) {
 			/* its memory is out of reach: right again at its next switch */
 			ret->state = waits_for_index(thread, 0, true) ? DLP_ST_IDLE : DLP_ST_PIPE;
-			return;
+			return 0;
 		}
 		if (bpf_probe_read_user(&pollfd, sizeof(pollfd), (void *)call.arg[0])) {
 			dlp_count(DLP_CNT_CLASSIFY_FAULT);
-			return;
+			return 0;
 		}
 		fd = (u32)pollfd.fd;
 		like_loader = call.arg[1] == 1 && call.arg[2] > 0 && call.arg[2] <= 5000;
@@ -236,11 +236,11 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 	case DLP_SC_SELECT:
 		if (!call.arg[0]) {
 			ret->state = DLP_ST_SLEEP;
-			return;
+			return 0;
 		}
 		if (met != DLP_BLOCKING) {
 			ret->state = DLP_ST_PIPE;
-			return;
+			return 0;
 		}
 		fd = (u32)select_first(call.arg[1], call.arg[2]);
 		break;
@@ -250,20 +250,21 @@ static __always_inline void classify(struct task_struct *task, struct dlp_thread
 	default:
 		if (iowait)
 			ret->state = DLP_ST_FAULT;
-		return;
+		return 0;
 	}
 	file = task_file(task, fd);
 	if (!file) {
 		/* close() has already taken the file away; on a remote file system it still waits */
 		if (iowait)
 			ret->state = DLP_ST_DISK;
-		return;
+		return 0;
 	}
 	if (class == DLP_SC_EPOLL)
 		blocked_on_epoll(thread, file, ret);
 	else
 		/* what was read from a disk and is over can only be taken for that */
 		blocked_on_file(thread, file, iowait, sync || met == DLP_WAS_BLOCKED, like_loader, ret);
+	return 0;
 }
 
 #endif /* DLP_CLASSIFY_BPF_H */

@@ -80,7 +80,7 @@ static __always_inline u32 new_label_id(void)
 }
 
 /* Tells user space the text of a label; false when the ring is full: it is told again next time. */
-static __always_inline bool tell_label(const struct label_key *key, const struct label_value *label,
+static __noinline bool tell_label(const struct label_key *key, const struct label_value *label,
 				       u64 now)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -168,14 +168,15 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct dlp_thread *thread = dlp_thread_here(now);
+	struct dlp_thread *thread = dlp_thread_here();
 	struct label_value label = {};
 	struct label_key key;
 	void *text = NULL;
+	u64 now;
 
 	if (!thread)
 		return 0;
+	now = bpf_ktime_get_ns();
 	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
 	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx)))
 		dlp_count(DLP_CNT_LABEL_FAULT);
@@ -189,12 +190,11 @@ int dlp_scope_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 {
-	u64 now = bpf_ktime_get_ns();
-	struct dlp_thread *thread = dlp_thread_here(now);
+	struct dlp_thread *thread = dlp_thread_here();
 
 	if (thread) {
 		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
-		thread->exit_ns = now;
+		thread->exit_ns = bpf_ktime_get_ns();
 	}
 	return 0;
 }
@@ -252,15 +252,16 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 SEC("uprobe")
 int dlp_scope_op(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct dlp_thread *thread = dlp_thread_here(now);
+	struct dlp_thread *thread = dlp_thread_here();
 	u64 args = dlp_param(ctx, dlp_cfg.op_args_param), third = PT_REGS_PARM3(ctx), tuple_at = 0;
 	u64 fourth = dlp_param(ctx, 4);
 	struct py_tuple tuple;
 	u32 symbol;
+	u64 now;
 
 	if (!thread)
 		return 0;
+	now = bpf_ktime_get_ns();
 	/* the Symbol is the argument before the tuple: a struct of 4 bytes passed by value */
 	symbol = (u32)(dlp_cfg.op_args_param == 4 ? third : fourth);
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||

@@ -157,7 +157,7 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 	}
 	if (event->getnext_since_ns && frame < DLP_SCOPE_DEPTH) {
 		event->getnext_now = event->clock;
-		dlp_clock_sub(&event->getnext_now, &thread->frame_clock[frame]);
+		dlp_clock_sub(&event->getnext_now, &thread->frame[frame].clock);
 	}
 	if (event->state != DLP_ST_RUN && event->state != DLP_ST_RUNQ) {
 		event->object = thread->blocked.object;

@@ -72,8 +72,9 @@ static __always_inline bool read_prefix(u64 user, u32 bytes, u8 *prefix, u8 *ret
 	return true;
 }
 
-static __always_inline void send_message(struct dlp_thread *thread, const struct message *msg, u64 now)
+static __noinline int send_message(struct dlp_thread *thread, const struct message *msg)
 {
+	u64 now = bpf_ktime_get_ns();
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_msg *event;
 	u64 inode = msg->inode;
@@ -90,7 +91,7 @@ static __always_inline void send_message(struct dlp_thread *thread, const struct
 	}
 	event = dlp_reserve(dlp_ev_msg, DLP_EV_MSG, pid_tgid >> 32, (u32)pid_tgid, now);
 	if (!event)
-		return;
+		return 0;
 	event->inode = inode;
 	event->bytes = msg->bytes;
 	event->dir = msg->dir;
@@ -98,6 +99,7 @@ static __always_inline void send_message(struct dlp_thread *thread, const struct
 	__builtin_memcpy(event->prefix, msg->prefix, sizeof(event->prefix));
 	dlp_clock_read(thread, now, &event->clock);
 	dlp_submit(event);
+	return 0;
 }
 
 /*
@@ -146,7 +148,7 @@ static __always_inline bool frame_write(struct dlp_thread *thread, u64 user, u64
 	return true;
 }
 
-static __always_inline void sent(struct dlp_thread *thread, u32 fd, u64 user, u64 n, u64 now)
+static __always_inline void sent(struct dlp_thread *thread, u32 fd, u64 user, u64 n)
 {
 	struct message msg = { .dir = DLP_MSG_SEND };
 
@@ -157,18 +159,17 @@ static __always_inline void sent(struct dlp_thread *thread, u32 fd, u64 user, u6
 		return;
 	msg.inode = fifo_inode(fd);
 	if (msg.inode)
-		send_message(thread, &msg, now);
+		send_message(thread, &msg);
 }
 
 /* _Py_write(int fd, const void *buf, size_t n) */
 SEC("uprobe")
 int dlp_queue_send(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct dlp_thread *thread = dlp_thread_here(now);
+	struct dlp_thread *thread = dlp_thread_here();
 
 	if (thread)
-		sent(thread, (u32)PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx), now);
+		sent(thread, (u32)PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
 	return 0;
 }
 
@@ -188,8 +189,7 @@ struct py_bytes {
 SEC("uprobe")
 int dlp_queue_recv(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct dlp_thread *thread = dlp_thread_here(now);
+	struct dlp_thread *thread = dlp_thread_here();
 	struct message msg = { .dir = DLP_MSG_RECV };
 	struct py_bytes bytes;
 	u64 object = 0;
@@ -207,12 +207,12 @@ int dlp_queue_recv(struct pt_regs *ctx)
 	msg.bytes = bytes.size;
 	if (read_prefix(object + sizeof(bytes), msg.bytes, msg.prefix, &msg.prefix_len) &&
 	    dlp_pickle_is_indexed(msg.prefix))
-		send_message(thread, &msg, now);
+		send_message(thread, &msg);
 	return 0;
 }
 
 /* One read of `got` bytes: the length word, or a part of the body it announced. */
-static __always_inline void received(struct dlp_thread *thread, u32 fd, u64 user, u64 got, u64 now)
+static __always_inline void received(struct dlp_thread *thread, u32 fd, u64 user, u64 got)
 {
 	struct message msg = { .dir = DLP_MSG_RECV };
 	u8 word[LENGTH_WORD];
@@ -251,7 +251,7 @@ static __always_inline void received(struct dlp_thread *thread, u32 fd, u64 user
 	msg.bytes = thread->recv_bytes;
 	msg.prefix_len = thread->recv_prefix_len;
 	__builtin_memcpy(msg.prefix, thread->recv_prefix, sizeof(msg.prefix));
-	send_message(thread, &msg, now);
+	send_message(thread, &msg);
 }
 
 /*
@@ -275,8 +275,8 @@ int dlp_queue_exit(struct trace_event_raw_sys_exit *ctx)
 		return 0;
 	dlp_task_call(bpf_get_current_task_btf(), &call);
 	if (nr == dlp_cfg.nr_read)
-		received(thread, (u32)call.arg[0], call.arg[1], got, bpf_ktime_get_ns());
+		received(thread, (u32)call.arg[0], call.arg[1], got);
 	else
-		sent(thread, (u32)call.arg[0], call.arg[1], got, bpf_ktime_get_ns());
+		sent(thread, (u32)call.arg[0], call.arg[1], got);
 	return 0;
 }

@@ -7,16 +7,13 @@
 #include "scope.bpf.h"
 
 /* Back on a CPU after a blocked interval: send it if it was long. */
-static __always_inline void send_wait(struct task_struct *task, struct dlp_thread *thread, u64 now)
+static __noinline int send_wait(struct task_struct *task, struct dlp_thread *thread, u64 now)
 {
 	struct dlp_ev_wait *wait;
 
-	if (!dlp_cfg.has_wait_events || !(thread->flags & (DLP_THREAD_MAIN | DLP_THREAD_GETNEXT)) ||
-	    now - thread->off_ns < dlp_cfg.long_wait_ns)
-		return;
 	wait = dlp_reserve(dlp_ev_wait, DLP_EV_WAIT, thread->tgid, task->pid, now);
 	if (!wait)
-		return;
+		return 0;
 	wait->start_ns = thread->off_ns;
 	wait->wake_ns = thread->wake_ns ? thread->wake_ns : now;
 	wait->waker_tid = thread->waker;
@@ -26,6 +23,7 @@ static __always_inline void send_wait(struct task_struct *task, struct dlp_threa
 	wait->dev = thread->blocked.dev;
 	wait->fs_magic = thread->blocked.fs_magic;
 	dlp_submit(wait);
+	return 0;
 }
 
 static __always_inline void leaves_cpu(struct task_struct *task, struct dlp_thread *thread, u32 state,
@@ -49,13 +47,14 @@ static __always_inline void leaves_cpu(struct task_struct *task, struct dlp_thre
  * Its way off the CPU was not reported. If it was woken since, it had blocked, for what its
  * registers still tell; else it was preempted, and dlp_clock_switch() is right as it is.
  */
-static __always_inline void left_unseen(struct task_struct *task, struct dlp_thread *thread)
+static __noinline int left_unseen(struct task_struct *task, struct dlp_thread *thread)
 {
 	if (thread->wake_ns <= thread->since_ns)
-		return;
+		return 0;
 	classify(task, thread, 0, DLP_WAS_BLOCKED, &thread->blocked);
 	thread->state = thread->blocked.state;
 	dlp_clock_switch(thread, task, DLP_ST_RUNQ, thread->wake_ns);
+	return 0;
 }
 
 static __always_inline void enters_cpu(struct task_struct *task, struct dlp_thread *thread, u64 now)
@@ -65,7 +64,10 @@ static __always_inline void enters_cpu(struct task_struct *task, struct dlp_thre
 	dlp_clock_switch(thread, task, DLP_ST_RUN, now);
 	dlp_scope_on_cpu(thread, task->pid, now);
 	if (thread->off_ns) {
-		send_wait(task, thread, now);
+		if (dlp_cfg.has_wait_events &&
+		    thread->flags & (DLP_THREAD_MAIN | DLP_THREAD_GETNEXT) &&
+		    now - thread->off_ns >= dlp_cfg.long_wait_ns)
+			send_wait(task, thread, now);
 		thread->off_ns = 0;
 	}
 	thread->wake_ns = 0;

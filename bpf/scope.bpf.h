@@ -15,7 +15,7 @@ static __always_inline void dlp_scope_push(struct dlp_thread *thread, u32 label,
 		return;
 	}
 	at &= DLP_SCOPE_DEPTH - 1;
-	dlp_clock_read(thread, now, &thread->frame_clock[at]);
+	dlp_clock_read(thread, now, &thread->frame[at].clock);
 	if ((flags & DLP_SCOPE_GETNEXT) && !(flags & DLP_FRAME_SILENT)) {
 		if (!thread->getnext_depth++) {
 			flags |= DLP_SCOPE_OUTER;
@@ -44,7 +44,7 @@ static __always_inline void count_getnext(struct dlp_thread *thread, const struc
 }
 
 /* The innermost scope ends; `now` may lie before the present, but not before the last switch. */
-static __always_inline void dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
+static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 {
 	struct dlp_ev_scope *event;
 	struct dlp_clock split;
@@ -53,28 +53,29 @@ static __always_inline void dlp_scope_pop(struct dlp_thread *thread, u32 tid, u6
 
 	if (!thread->depth) {
 		dlp_count(DLP_CNT_SCOPE_UNPAIRED);
-		return;
+		return 0;
 	}
 	at = --thread->depth;
 	if (at >= DLP_SCOPE_DEPTH)
-		return;
+		return 0;
 	at &= DLP_SCOPE_DEPTH - 1;
 	frame = thread->frame[at];
 	if (frame.flags & DLP_FRAME_SILENT)
-		return;
+		return 0;
 	dlp_clock_read(thread, now, &split);
-	dlp_clock_sub(&split, &thread->frame_clock[at]);
+	dlp_clock_sub(&split, &thread->frame[at].clock);
 	if (frame.flags & DLP_SCOPE_GETNEXT)
 		count_getnext(thread, &frame, &split, now);
 	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, thread->tgid, tid, now);
 	if (!event)
-		return;
+		return 0;
 	event->hdr.flags = frame.flags & (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
 	event->start_ns = frame.start_ns;
 	event->label = frame.label;
 	event->depth = at;
 	event->split = split;
 	dlp_submit(event);
+	return 0;
 }
 
 /*
