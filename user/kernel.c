@@ -2,9 +2,31 @@
 #include "kernel.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+/* libbpf explains failures at length; we say what matters in one line. DLPROF_DEBUG shows all. */
+static int __attribute__((format(printf, 2, 0)))
+libbpf_print(enum libbpf_print_level level, const char *format, va_list args)
+{
+	static int debug = -1;
+
+	if (debug < 0)
+		debug = getenv("DLPROF_DEBUG") != NULL;
+	if (!debug || level == LIBBPF_DEBUG)
+		return 0;
+	return vfprintf(stderr, format, args);
+}
+
+void dlp_kernel_quiet_libbpf(void)
+{
+	libbpf_set_print(libbpf_print);
+}
 
 /* Arguments of a tracepoint as tp_btf programs see them; 0 = no such tracepoint. */
 static int tracepoint_args(const struct btf *btf, const char *typedef_name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How the running kernel differs from others, told by its own type information. */
+/* How the running kernel differs from others, told by its own type information; libbpf's words. */
 #ifndef DLP_KERNEL_H
 #define DLP_KERNEL_H
 
@@ -14,5 +14,8 @@ struct dlp_kernel_facts {
 
 /* 0, or -errno when the kernel has no type information. */
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
+
+/* From here on libbpf says nothing by itself, unless DLPROF_DEBUG is set. */
+void dlp_kernel_quiet_libbpf(void);
 
 #endif /* DLP_KERNEL_H */

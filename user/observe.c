@@ -153,6 +153,7 @@ static int end_interval(struct loop *loop)
 		return err;
 	loop->interval_cnt++;
 	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0);
+	dlp_session_pace(loop->session);
 	say_interval(loop);
 	return 0;
 }

@@ -61,6 +61,11 @@ int dlp_session_sweep(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
 /* Totals since the session was opened; hdr and the daemon's own figures are left alone. */
 void dlp_session_counters(struct dlp_session *session, struct dlp_ev_counters *ret);
 /*
+ * To be called at every interval: the syscall rung taxes every system call of the machine, so
+ * where there are many it is attached in bursts only. What is missed then is counted.
+ */
+void dlp_session_pace(struct dlp_session *session);
+/*
  * Turns the kernel's run-time statistics of BPF programs on or off: they cost about 50 ns a run,
  * so they are on for a sample only. Ignored where the kernel has none.
  */

@@ -36,6 +36,8 @@
 	X(REQS_FULL, "requests_full", "block requests that did not fit the table")                 \
 	X(PIPES_FULL, "pipes_full", "index pipes that did not fit the table")                      \
 	X(SYSCALL_SEEN, "syscalls_seen", "system calls the syscall rung was shown (not a loss)") \
+	X(MSG_PAUSED, "messages_paused",                                                           \
+	  "intervals without batch messages, to spare the job's system calls")                     \
 	X(CLASSIFY_FAULT, "classify_fault", "blocked intervals whose reason could not be read")
 
 enum dlp_counter {

@@ -147,3 +147,25 @@ def wheel(env):
 @group("rungs debian")
 def debian(env):
     run(env, "debian")
+
+
+@group("rungs, many system calls")
+def many_calls(env):
+    """The syscall rung spares a job that makes hundreds of thousands a second, and says so."""
+    session = env.session("wheel")
+    loader = {"num_workers": 2, "n": 4000, "batch": 4, "work": {"kind": "calls", "ms": 2}}
+    with session.phase("steady", loader=loader, step={"ms": 2}) as phase:
+        taxed = env.observe(session.pid, "--without", "queue-uprobe", "--interval", "0.5", duration=4)
+        cheap = env.observe(session.pid, "--interval", "0.5", duration=2)
+    tap = env.tap
+    paused = taxed.summary["loss"]["by_reason"].get("messages_paused", 0)
+    # the first interval measures the rate, the next nine pause; the last may or may not be one
+    tap.check(4 <= paused <= 7, "pauses are counted", paused)
+    tap.same(taxed.summary["loss"]["complete"], False, "not complete")
+    compare.check_count(tap, taxed, phase.truth)
+    compare.check_exposed(tap, taxed, phase.truth)
+    # in the pauses no message is seen at all
+    last = max(int(e["ts"]) for e in taxed.events() if e["kind"] == "MSG")
+    tap.check(last < taxed.summary["window"]["end_ns"] - 2e9, "no messages while it pauses")
+    tap.same(cheap.summary["loss"]["by_reason"].get("messages_paused", 0), 0, "uprobes never pause")
+    compare.check_batches(tap, cheap, phase.truth)

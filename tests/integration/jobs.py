@@ -217,6 +217,13 @@ class Work:
     def do_sleep(self, i):
         time.sleep(self.ms / 1e3)
 
+    def do_calls(self, i):
+        """As many system calls as will go into the time."""
+        end = time.monotonic() + self.ms / 1e3
+        while time.monotonic() < end:
+            for _ in range(100):
+                os.getppid()
+
     def do_nothing(self, i):
         pass
 
