@@ -85,7 +85,9 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
  * torch 1.13 and 2.13). So the exit is kept open until it is clear whether the thread is held up
  * right behind it; what it does on the CPU there takes a few microseconds.
  */
-#define DLP_EXIT_REACH_NS 12000
+#define DLP_EXIT_REACH_LOCK_NS 30000
+/* Preempted: here Python may have gone on already, which it does some 15 us behind the exit. */
+#define DLP_EXIT_REACH_CPU_NS 12000
 
 /* Ends the scope whose exit is pending, where it was seen. */
 static __always_inline void dlp_scope_settle(struct dlp_thread *thread, u32 tid)
@@ -104,8 +106,10 @@ static __always_inline void dlp_scope_settle(struct dlp_thread *thread, u32 tid)
  */
 static __always_inline void dlp_scope_off_cpu(struct dlp_thread *thread, u32 tid, u32 state, u64 now)
 {
-	if (!thread->exit_ns || ((state == DLP_ST_GIL || state == DLP_ST_RUNQ) &&
-				 now - thread->exit_ns < DLP_EXIT_REACH_NS))
+	u64 reach_ns = state == DLP_ST_GIL  ? DLP_EXIT_REACH_LOCK_NS :
+		       state == DLP_ST_RUNQ ? DLP_EXIT_REACH_CPU_NS : 0;
+
+	if (!thread->exit_ns || now - thread->exit_ns < reach_ns)
 		return;
 	dlp_scope_settle(thread, tid);
 }
