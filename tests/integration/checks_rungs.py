@@ -5,7 +5,7 @@ from harness import group
 
 SECONDS = 2.5
 # from the first probe to the opening of the window, on a busy machine
-ATTACHING_NS = 100e6
+ATTACHING_NS = 30e6
 
 
 def same_figures(tap, tool, truth, trainer, clocks=True, messages=True):
