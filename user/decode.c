@@ -123,7 +123,10 @@ static void print_scope(FILE *out, const struct dlp_ev_scope *ev)
 	print_number(out, "depth", ev->depth);
 	print_number(out, "getnext", !!(ev->hdr.flags & DLP_SCOPE_GETNEXT));
 	print_number(out, "outer", !!(ev->hdr.flags & DLP_SCOPE_OUTER));
+	print_number(out, "child", ev->child_ns);
+	print_number(out, "weight", ev->weight);
 	print_clock(out, "split", &ev->split);
+	print_clock(out, "clock", &ev->clock);
 }
 
 static void print_label(FILE *out, const struct dlp_ev_label *ev)
@@ -180,6 +183,10 @@ static void print_clock_event(FILE *out, const struct dlp_ev_clock *ev)
 	print_counts(out, &ev->counts);
 	print_number(out, "getnext_since", ev->getnext_since_ns);
 	print_clock(out, "getnext_now", &ev->getnext_now);
+	print_number(out, "minflt", ev->minflt);
+	print_number(out, "majflt", ev->majflt);
+	print_number(out, "utime", ev->utime_ns);
+	print_number(out, "stime", ev->stime_ns);
 }
 
 static void print_block(FILE *out, const struct dlp_ev_block *ev)
@@ -227,6 +234,48 @@ static void print_proc(FILE *out, const struct dlp_ev_proc *ev)
 	print_number(out, "stime", ev->stime_ns);
 	print_number(out, "threads", ev->threads);
 	print_number(out, "ended", ev->ended);
+	print_number(out, "minflt", ev->minflt);
+}
+
+static void print_sem(FILE *out, const struct dlp_ev_sem *ev)
+{
+	print_clock(out, "clock", &ev->clock);
+}
+
+static void print_system(FILE *out, const struct dlp_ev_system *ev)
+{
+	fprintf(out, "\tknown=%#x", ev->known);
+	print_number(out, "cpus", ev->cpus);
+	print_number(out, "cpus_allowed", ev->cpus_allowed);
+	print_number(out, "quota_us", ev->quota_us);
+	print_number(out, "period_us", ev->period_us);
+	print_number(out, "periods", ev->periods);
+	print_number(out, "throttled_periods", ev->throttled_periods);
+	print_number(out, "throttled_ns", ev->throttled_ns);
+	print_number(out, "busy_ns", ev->busy_ns);
+	print_number(out, "idle_ns", ev->idle_ns);
+	print_number(out, "steal_ns", ev->steal_ns);
+	print_number(out, "mem_total", ev->mem_total);
+	print_number(out, "mem_available", ev->mem_available);
+	print_number(out, "swap_total", ev->swap_total);
+	print_number(out, "swap_free", ev->swap_free);
+	print_number(out, "reclaim_pages", ev->reclaim_pages);
+	print_number(out, "swap_in_pages", ev->swap_in_pages);
+	print_number(out, "oom_kills", ev->oom_kills);
+	print_number(out, "group_limit", ev->group_limit);
+	print_number(out, "group_used", ev->group_used);
+	print_number(out, "psi_cpu_us", ev->psi_cpu_us);
+	print_number(out, "psi_io_us", ev->psi_io_us);
+	print_number(out, "psi_memory_us", ev->psi_memory_us);
+	print_number(out, "shm_total", ev->shm_total);
+	print_number(out, "shm_free", ev->shm_free);
+}
+
+static void print_other(FILE *out, const struct dlp_ev_other *ev)
+{
+	print_text(out, "comm", ev->comm, sizeof(ev->comm));
+	print_number(out, "cpu_time", ev->cpu_ns);
+	print_number(out, "samples", ev->samples);
 }
 
 static void print_fork(FILE *out, const struct dlp_ev_fork *ev)
@@ -291,6 +340,15 @@ void dlp_event_print(FILE *out, const struct dlp_ev_hdr *hdr)
 		break;
 	case DLP_EV_PROC:
 		print_proc(out, (const void *)hdr);
+		break;
+	case DLP_EV_SEM:
+		print_sem(out, (const void *)hdr);
+		break;
+	case DLP_EV_SYSTEM:
+		print_system(out, (const void *)hdr);
+		break;
+	case DLP_EV_OTHER:
+		print_other(out, (const void *)hdr);
 		break;
 	default:
 		break;

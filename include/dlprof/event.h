@@ -44,6 +44,7 @@ enum dlp_state {
 	X(1, SCOPE, dlp_ev_scope)                                                                  \
 	X(2, LABEL, dlp_ev_label)                                                                  \
 	X(3, MSG, dlp_ev_msg)                                                                      \
+	X(4, SEM, dlp_ev_sem)                                                                      \
 	X(20, BLOCK, dlp_ev_block)                                                                 \
 	X(40, WAIT, dlp_ev_wait)                                                                   \
 	X(41, CLOCK, dlp_ev_clock)                                                                 \
@@ -52,7 +53,9 @@ enum dlp_state {
 	X(62, EXIT, dlp_ev_exit)                                                                   \
 	X(240, WINDOW, dlp_ev_window)                                                              \
 	X(241, COUNTERS, dlp_ev_counters)                                                          \
-	X(242, PROC, dlp_ev_proc)
+	X(242, PROC, dlp_ev_proc)                                                                  \
+	X(243, SYSTEM, dlp_ev_system)                                                              \
+	X(244, OTHER, dlp_ev_other)
 
 enum dlp_ev_kind {
 #define X(number, NAME, type) DLP_EV_##NAME = number,
@@ -86,6 +89,10 @@ struct dlp_ev_scope {
 	__u16 depth; /* scopes of this thread around this one; 0 = outermost */
 	__u16 rsvd;
 	struct dlp_clock split; /* how the scope's time splits on its thread */
+	__u64 child_ns;		/* part of it inside scopes nested in this one */
+	__u32 weight;		/* scopes of this label it stands for: they may be sampled */
+	__u32 rsvd2;
+	struct dlp_clock clock; /* of the thread, when the scope ended */
 };
 
 /* hdr.flags of DLP_EV_SCOPE */
@@ -127,6 +134,15 @@ struct dlp_ev_msg {
 	__u32 rsvd2;
 	__u8 prefix[DLP_MSG_PREFIX]; /* first bytes of the pickle; untrusted */
 	struct dlp_clock clock;	     /* of the thread that sends or receives */
+};
+
+/*
+ * A process of the job makes a named semaphore: multiprocessing does so for each queue, and a
+ * DataLoader with workers begins iter() with its queues.
+ */
+struct dlp_ev_sem {
+	struct dlp_ev_hdr hdr;
+	struct dlp_clock clock; /* of the thread */
 };
 
 /* A blocked interval longer than the threshold; hdr.ts_ns = back on a CPU. */
@@ -174,6 +190,10 @@ struct dlp_ev_clock {
 	__u32 dev;
 	__u32 fs_magic;
 	char comm[16]; /* untrusted */
+	__u64 minflt;  /* page faults of the thread since its birth: without and with a read */
+	__u64 majflt;
+	__u64 utime_ns; /* its CPU time by timer ticks: for the ratio of the two only */
+	__u64 stime_ns;
 };
 
 struct dlp_ev_block {
@@ -253,6 +273,53 @@ struct dlp_ev_proc {
 	__u64 stime_ns;
 	__u32 threads;
 	__u32 ended; /* 1: gone, the other figures are the last that were read */
+	__u64 minflt; /* page faults without a read */
+};
+
+/*
+ * Made by user space: the machine and the target's control group, at every interval. Counters
+ * grow since boot or since the group was made; a figure whose bit is not in `known` is 0.
+ */
+#define DLP_SYS_QUOTA	 (1u << 0) /* period_us, quota_us (0 = no limit) and the three after */
+#define DLP_SYS_CPU	 (1u << 1) /* busy_ns, idle_ns, steal_ns */
+#define DLP_SYS_MEM	 (1u << 2) /* mem_total, mem_available, swap_total, swap_free */
+#define DLP_SYS_VM	 (1u << 3) /* reclaim_pages, swap_in_pages, oom_kills */
+#define DLP_SYS_GROUPMEM (1u << 4) /* group_limit (0 = none), group_used */
+#define DLP_SYS_PSI	 (1u << 5) /* psi_* */
+#define DLP_SYS_SHM	 (1u << 6) /* shm_total, shm_free */
+
+struct dlp_ev_system {
+	struct dlp_ev_hdr hdr;
+	__u32 known;	    /* DLP_SYS_* */
+	__u32 cpus;	    /* online */
+	__u32 cpus_allowed; /* of the trainer's main thread; 0 = unknown */
+	__u32 rsvd;
+	__u64 quota_us; /* CPU time per period the tightest group above the target allows */
+	__u64 period_us;
+	__u64 periods; /* elapsed with the group's processes runnable, */
+	__u64 throttled_periods;
+	__u64 throttled_ns;
+	__u64 busy_ns; /* all CPUs together, by timer ticks */
+	__u64 idle_ns;
+	__u64 steal_ns; /* taken by the hypervisor */
+	__u64 mem_total, mem_available, swap_total, swap_free; /* bytes */
+	__u64 reclaim_pages; /* scanned by processes that had to wait for memory */
+	__u64 swap_in_pages;
+	__u64 oom_kills;
+	__u64 group_limit, group_used; /* memory of the control group, bytes */
+	__u64 psi_cpu_us, psi_io_us, psi_memory_us; /* some task stalled, /proc/pressure */
+	__u64 shm_total, shm_free; /* bytes of the target's /dev/shm */
+};
+
+/*
+ * Made by user space: CPU time a process outside the job has used since attaching, estimated by
+ * sampling. tgid 0 = all processes outside the job together.
+ */
+struct dlp_ev_other {
+	struct dlp_ev_hdr hdr;
+	__u64 cpu_ns;
+	__u64 samples;
+	char comm[16]; /* untrusted */
 };
 
 #define DLP_ASSERT_SIZE(type, bytes) \
@@ -264,16 +331,17 @@ DLP_ASSERT_SIZE(dlp_ev_hdr, 24);
 DLP_ASSERT_OFFSET(dlp_ev_hdr, ts_ns, 8);
 DLP_ASSERT_OFFSET(dlp_ev_hdr, tgid, 16);
 DLP_ASSERT_SIZE(dlp_clock, 96);
-DLP_ASSERT_SIZE(dlp_ev_scope, 136);
+DLP_ASSERT_SIZE(dlp_ev_scope, 248);
 DLP_ASSERT_OFFSET(dlp_ev_scope, split, 40);
 DLP_ASSERT_SIZE(dlp_ev_label, 128);
 DLP_ASSERT_OFFSET(dlp_ev_label, text, 32);
 DLP_ASSERT_SIZE(dlp_ev_msg, 192);
 DLP_ASSERT_OFFSET(dlp_ev_msg, prefix, 48);
 DLP_ASSERT_OFFSET(dlp_ev_msg, clock, 96);
+DLP_ASSERT_SIZE(dlp_ev_sem, 120);
 DLP_ASSERT_SIZE(dlp_ev_wait, 72);
 DLP_ASSERT_SIZE(dlp_thread_counts, 136);
-DLP_ASSERT_SIZE(dlp_ev_clock, 424);
+DLP_ASSERT_SIZE(dlp_ev_clock, 456);
 DLP_ASSERT_OFFSET(dlp_ev_clock, state, 392);
 DLP_ASSERT_SIZE(dlp_ev_block, 64);
 DLP_ASSERT_SIZE(dlp_ev_fork, 32);
@@ -281,6 +349,8 @@ DLP_ASSERT_SIZE(dlp_ev_exec, 40);
 DLP_ASSERT_SIZE(dlp_ev_exit, 280);
 DLP_ASSERT_SIZE(dlp_ev_window, 40);
 DLP_ASSERT_SIZE(dlp_ev_counters, 328);
-DLP_ASSERT_SIZE(dlp_ev_proc, 88);
+DLP_ASSERT_SIZE(dlp_ev_proc, 96);
+DLP_ASSERT_SIZE(dlp_ev_system, 216);
+DLP_ASSERT_SIZE(dlp_ev_other, 56);
 
 #endif /* DLPROF_EVENT_H */
