@@ -153,6 +153,7 @@ static bool read_figures(const struct dlp_jobs *jobs, struct proc *proc)
 	if (dlp_proc_stat(jobs->root, pid, &stat))
 		return false;
 	proc->event.ppid = (uint32_t)stat.ppid;
+	proc->event.minflt = stat.minflt;
 	proc->event.majflt = stat.majflt;
 	proc->event.utime_ns = stat.utime_ns;
 	proc->event.stime_ns = stat.stime_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The model's outside: taking events, the window and its intervals, labels, block IO. Threads,
- * workers, queues, iterators, loaders and GetNext calls are in model_*.c.
+ * workers, queues, iterators, loaders, GetNext calls and the system are in model_*.c.
  */
 #include "model.h"
 
@@ -225,6 +225,12 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 		return 0;
 	case DLP_EV_PROC:
 		return dlp_worker_proc(model, (const void *)hdr);
+	case DLP_EV_SYSTEM:
+		dlp_system_apply(model, (const void *)hdr);
+		return 0;
+	case DLP_EV_OTHER:
+		dlp_system_other(model, (const void *)hdr);
+		return 0;
 	default:
 		return 0;
 	}

@@ -26,6 +26,8 @@
 #define DLP_MODEL_THREADS_MAX 8192
 #define DLP_MODEL_IN_FLIGHT_MAX 4096 /* batches of one iterator between asked and delivered */
 #define DLP_MODEL_DEVICES_MAX 64
+/* Processes outside the job; when there are more, those that used most CPU time stay. */
+#define DLP_MODEL_OTHERS_MAX 64
 #define DLP_TYPE_MAX 64
 /* No wait status has all bits set (include/uapi/linux/wait.h: 16 are used). */
 #define DLP_EXIT_UNKNOWN UINT32_MAX
@@ -153,6 +155,34 @@ struct dlp_device {
 	struct dlp_hist latency; /* of reads, from submission */
 };
 
+/* A process outside the job. */
+struct dlp_other {
+	uint32_t pid;
+	char comm[16];	  /* newest; not terminated when full; untrusted */
+	uint64_t used_ns; /* CPU time in the window */
+	uint64_t seen_ns; /* newest figure of its events: since attaching */
+};
+
+/*
+ * The machine, the target's control group and the processes outside the job. The figures of the
+ * snapshots are counters or states as in struct dlp_ev_system; system.h takes differences of two.
+ */
+struct dlp_system_facts {
+	/*
+	 * `first` is the newest before the window opened (else the oldest in it), `last` the newest
+	 * until it closed, and `before` the one before `last`: first to last is the window, before to
+	 * last the newest interval. hdr.size 0 = none; with one event all are the same.
+	 */
+	struct dlp_ev_system first, before, last;
+	/* All processes outside the job together; others_ns: when it was told last, 0 = never. */
+	uint64_t others_ns;
+	struct dlp_other others_all;	/* pid 0 */
+	uint64_t others_recent_ns;	/* CPU time in the newest interval, */
+	uint64_t others_recent_wall_ns; /* which was so long; 0 = there was none yet */
+	struct dlp_other others[DLP_MODEL_OTHERS_MAX]; /* other_cnt of them, unordered */
+	size_t other_cnt;
+};
+
 /* Figures of the last interval, for the live line. */
 struct dlp_interval_stats {
 	uint64_t start_ns, end_ns;
@@ -200,6 +230,7 @@ struct dlp_model {
 	size_t thread_cnt;
 	struct dlp_device *devices;
 	size_t device_cnt;
+	struct dlp_system_facts system;
 
 	uint32_t main_tid; /* the training thread: the one with most GetNext time; 0 = none yet */
 	/* The training thread's exposed wait and splits in the window, kernel's counts. */

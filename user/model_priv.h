@@ -247,6 +247,10 @@ void dlp_loader_label(struct dlp_model *model, const struct dlp_label *label);
 const char *dlp_label_type(const char *text, size_t *ret_len);
 bool dlp_label_single(const struct dlp_model *model, uint32_t label);
 
+/* model_system.c */
+void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev);
+void dlp_system_other(struct dlp_model *model, const struct dlp_ev_other *ev);
+
 /* model_getnext.c */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
 

@@ -15,6 +15,7 @@
 #include "decode.h"
 #include "diagnose.h"
 #include "jobs.h"
+#include "sysfacts.h"
 #include "sysfs.h"
 #include "text.h"
 #include "util.h"
@@ -32,6 +33,7 @@ struct loop {
 	struct dlp_session *session;
 	struct dlp_session_info info;
 	struct dlp_jobs *jobs;
+	struct dlp_sysfacts *sysfacts;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
@@ -112,6 +114,15 @@ static int emit_counters(struct loop *loop)
 	return take(loop, &event, sizeof(event));
 }
 
+static int emit_system(struct loop *loop)
+{
+	struct dlp_ev_system event;
+
+	dlp_sysfacts_read(loop->sysfacts, dlp_now_ns(), &event);
+	loop->ob->facts->cpus_allowed = event.cpus_allowed;
+	return take(loop, &event, sizeof(event));
+}
+
 /* Reads everything there is to read now. */
 static int gather(struct loop *loop)
 {
@@ -121,6 +132,9 @@ static int gather(struct loop *loop)
 	if (err < 0)
 		return err;
 	err = dlp_jobs_report(loop->jobs, dlp_now_ns(), take, add_process, loop);
+	if (err)
+		return err;
+	err = emit_system(loop);
 	if (err)
 		return err;
 	err = emit_counters(loop);
@@ -393,6 +407,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	int err;
 
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
+	if (!err)
+		err = dlp_sysfacts_new("", loop->ob->target->pid, &loop->sysfacts);
 	if (err)
 		goto fail;
 	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */
@@ -428,6 +444,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	/* probes first: the target is not ours */
 	dlp_session_free(loop.session);
 	dlp_jobs_free(loop.jobs);
+	dlp_sysfacts_free(loop.sysfacts);
 	dlp_cleanup_close(&loop.epoll_fd);
 	dlp_cleanup_close(&loop.signal_fd);
 	dlp_cleanup_close(&loop.target_fd);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "smallfile.h"
 #include "util.h"
 
 /* stat has 52 numbers and a name, status about 60 lines, cgroup a line per hierarchy. */
@@ -43,31 +44,24 @@ static int read_file(const char *root, pid_t pid, const char *file, char *buf, s
 		     size_t *ret_bytes)
 {
 	_cleanup_close_ int fd = open_proc(root, pid, file);
-	size_t bytes = 0;
+	int err;
 
 	if (fd < 0)
 		return fd;
-	while (bytes < size - 1) {
-		ssize_t got = read(fd, buf + bytes, size - 1 - bytes);
+	err = dlp_smallfile_bytes(fd, buf, size, ret_bytes);
+	return err ? gone(-err) : 0;
+}
 
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return gone(errno);
-		if (!got)
-			break;
-		bytes += (size_t)got;
-	}
-	buf[bytes] = '\0';
-	*ret_bytes = bytes;
-	return 0;
+uint64_t dlp_proc_tick_ns(void)
+{
+	long hz = sysconf(_SC_CLK_TCK);
+
+	return DLP_NS_PER_S / (uint64_t)(hz > 0 ? hz : 100);
 }
 
 static uint64_t ticks_to_ns(uint64_t ticks)
 {
-	long hz = sysconf(_SC_CLK_TCK);
-
-	return ticks * (DLP_NS_PER_S / (uint64_t)(hz > 0 ? hz : 100));
+	return ticks * dlp_proc_tick_ns();
 }
 
 static int parse_stat(char *text, struct dlp_proc_stat *ret)
@@ -97,6 +91,7 @@ static int parse_stat(char *text, struct dlp_proc_stat *ret)
 	}
 	ret->ppid = (pid_t)field[4];
 	ret->flags = (uint32_t)field[9];
+	ret->minflt = field[10];
 	ret->majflt = field[12];
 	ret->utime_ns = ticks_to_ns(field[14]);
 	ret->stime_ns = ticks_to_ns(field[15]);

@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* PF_KTHREAD of the kernel's task flags; the same bit since 2.6.27. */
+/* PF_EXITING and PF_KTHREAD of the kernel's task flags; the same bits since 2.6.27. */
+#define DLP_PF_EXITING 0x00000004u
 #define DLP_PF_KTHREAD 0x00200000u
 
 struct dlp_proc_stat {
@@ -21,7 +22,7 @@ struct dlp_proc_stat {
 	char state;
 	pid_t ppid;
 	uint32_t flags;
-	uint64_t majflt;
+	uint64_t minflt, majflt;
 	uint64_t utime_ns, stime_ns;
 	uint32_t threads;
 	uint64_t start_ticks; /* since boot */
@@ -45,6 +46,8 @@ int dlp_proc_exe(const char *root, pid_t pid, char *buf, size_t size);
 int dlp_proc_read_bytes(const char *root, pid_t pid, uint64_t *ret);
 /* Id of its container from the cgroup path; "" when there is none. */
 int dlp_proc_container(const char *root, pid_t pid, char *buf, size_t size);
+/* Length of the ticks in which /proc counts CPU time. */
+uint64_t dlp_proc_tick_ns(void);
 /* Field 22 of stat as CLOCK_MONOTONIC, to a tick (10 ms); 0 when it was born before that began. */
 uint64_t dlp_proc_born_ns(uint64_t start_ticks);
 

@@ -229,18 +229,6 @@ static json_t *training_thread(struct dlp_doc *doc)
 	return object;
 }
 
-static json_t *system_facts(struct dlp_doc *doc)
-{
-	json_t *object = json_object();
-
-	dlp_doc_set(doc, object, "cpus", dlp_json_known(doc->facts->cpus));
-	dlp_doc_set(doc, object, "cpus_allowed", dlp_json_known(doc->facts->cpus_allowed));
-	dlp_doc_set(doc, object, "cgroup", json_null());
-	dlp_doc_set(doc, object, "steal_by_others", json_null());
-	dlp_doc_set(doc, object, "memory", json_null());
-	return object;
-}
-
 static json_t *overhead(struct dlp_doc *doc)
 {
 	json_t *object = json_object();
@@ -295,7 +283,7 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 	dlp_doc_set(&doc, root, "main", training_thread(&doc));
 	dlp_doc_set(&doc, root, "stages", json_null());
 	dlp_doc_set(&doc, root, "block_io", dlp_doc_block_io(&doc));
-	dlp_doc_set(&doc, root, "system", system_facts(&doc));
+	dlp_doc_set(&doc, root, "system", dlp_doc_system(&doc));
 	dlp_doc_set(&doc, root, "phases", json_null());
 	dlp_doc_set(&doc, root, "overhead", overhead(&doc));
 	dlp_doc_set(&doc, root, "loss", loss_facts(&doc));

@@ -31,5 +31,6 @@ json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 json_t *dlp_doc_loaders(struct dlp_doc *doc);
 json_t *dlp_doc_workers(struct dlp_doc *doc);
 json_t *dlp_doc_block_io(struct dlp_doc *doc);
+json_t *dlp_doc_system(struct dlp_doc *doc);
 
 #endif /* DLP_SUMMARY_PRIV_H */

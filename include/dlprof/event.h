@@ -278,7 +278,8 @@ struct dlp_ev_proc {
 
 /*
  * Made by user space: the machine and the target's control group, at every interval. Counters
- * grow since boot or since the group was made; a figure whose bit is not in `known` is 0.
+ * grow since boot, and those of throttling since attaching: a target that is moved to another
+ * group goes on counting there. A figure whose bit is not in `known` is 0.
  */
 #define DLP_SYS_QUOTA	 (1u << 0) /* period_us, quota_us (0 = no limit) and the three after */
 #define DLP_SYS_CPU	 (1u << 1) /* busy_ns, idle_ns, steal_ns */
