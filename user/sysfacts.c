@@ -42,7 +42,7 @@ static const char *const names[FILE_MAX] = {
 	[FILE_STATUS] = "status",
 };
 
-struct cpu_set_bits {
+struct cpu_bits {
 	uint64_t word[CPUS_MAX / 64];
 };
 
@@ -169,28 +169,43 @@ static bool read_shm(const struct dlp_sysfacts *facts, struct dlp_ev_system *ret
 	return true;
 }
 
-/* A list of CPUs like "0-3,12,14-15"; false when the text is none. */
-static bool parse_cpus(const char *text, struct cpu_set_bits *ret)
+/* A CPU's number at *at, and *at behind it. */
+static bool parse_cpu(const char **at, unsigned long *ret)
 {
-	memset(ret, 0, sizeof(*ret));
-	text += strspn(text, " \t");
-	do {
-		unsigned long first, last;
-		char *end;
+	char *end;
 
-		if (*text < '0' || *text > '9')
-			return false;
-		first = last = strtoul(text, &end, 10);
-		if (*end == '-')
-			last = strtoul(end + 1, &end, 10);
-		for (unsigned long cpu = first; cpu <= last && cpu < CPUS_MAX; cpu++)
-			ret->word[cpu / 64] |= 1ull << cpu % 64;
-		text = end;
-	} while (*text++ == ',');
-	return text[-1] == '\n' || text[-1] == '\0';
+	if (**at < '0' || **at > '9')
+		return false;
+	*ret = strtoul(*at, &end, 10);
+	*at = end;
+	return true;
 }
 
-static uint32_t common_cpus(const struct cpu_set_bits *a, const struct cpu_set_bits *b)
+/* A list of CPUs like "0-3,12,14-15"; false when the text is none. */
+static bool parse_cpus(const char *text, struct cpu_bits *ret)
+{
+	const char *at = text + strspn(text, " \t");
+
+	memset(ret, 0, sizeof(*ret));
+	for (;; at++) {
+		unsigned long first, last;
+
+		if (!parse_cpu(&at, &first))
+			return false;
+		last = first;
+		if (*at == '-') {
+			at++;
+			if (!parse_cpu(&at, &last))
+				return false;
+		}
+		for (unsigned long cpu = first; cpu <= last && cpu < CPUS_MAX; cpu++)
+			ret->word[cpu / 64] |= 1ull << cpu % 64;
+		if (*at != ',')
+			return *at == '\n' || !*at;
+	}
+}
+
+static uint32_t common_cpus(const struct cpu_bits *a, const struct cpu_bits *b)
 {
 	uint32_t cnt = 0;
 
@@ -202,7 +217,7 @@ static uint32_t common_cpus(const struct cpu_set_bits *a, const struct cpu_set_b
 /* A mask may name CPUs that are not there: by default it holds all that could ever be plugged in. */
 static void read_cpus(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 {
-	struct cpu_set_bits online, allowed;
+	struct cpu_bits online, allowed;
 	const char *list;
 
 	if (!read_text(facts, FILE_ONLINE) || !parse_cpus(facts->text, &online))

@@ -25,8 +25,10 @@ double dlp_system_throttled(const struct dlp_ev_system *from, const struct dlp_e
 	double throttled = dlp_system_growth(from, to, DLP_SYS_QUOTA, from->throttled_periods,
 					     to->throttled_periods);
 
-	/* a period may be counted a moment after the throttling in it */
-	return periods > 0 ? fmin(1, throttled / periods) : NAN;
+	if (!(periods > 0))
+		return NAN;
+	/* a period may be counted a moment after the throttling in it; NAN stays NAN */
+	return throttled > periods ? 1 : throttled / periods;
 }
 
 struct cpu_growth {

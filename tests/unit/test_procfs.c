@@ -69,6 +69,7 @@ static void stat_is_read_by_field(void **state)
 	assert_int_equal(stat.state, 'R');
 	assert_int_equal(stat.ppid, 42);
 	assert_int_equal(stat.flags, 0x400040);
+	assert_int_equal(stat.minflt, 2000);
 	assert_int_equal(stat.majflt, 7);
 	assert_int_equal(stat.utime_ns, 123 * tick_ns);
 	assert_int_equal(stat.stime_ns, 45 * tick_ns);

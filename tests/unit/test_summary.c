@@ -14,101 +14,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "job_fixture.h"
-#include "summary.h"
-
-static struct job job;
-static struct dlp_verdict verdict;
-static struct dlp_summary_facts facts;
-static json_t *root;
-
-static int setup(void **state)
-{
-	(void)state;
-	job_init(&job);
-	facts = (struct dlp_summary_facts){
-		.version = "0.1",
-		.target = &job.target,
-		.scope_rung = "pair A",
-		.queue_rung = "uprobe",
-		.clock_rung = "task storage",
-		.scope_probe_cnt = 3,
-		.block_seen = true,
-		.process_seen = true,
-		.cpus = 4,
-		.cpus_allowed = 2,
-	};
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	json_decref(root);
-	root = NULL;
-	return 0;
-}
-
-static void load(void)
-{
-	json_error_t why;
-	char *text;
-
-	json_decref(root);
-	dlp_diagnose(&job.model, &verdict);
-	assert_int_equal(dlp_summary_format(&job.model, &verdict, &facts, &text), 0);
-	assert_int_equal(text[strlen(text) - 1], '\n');
-	root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-	if (!root)
-		fail_msg("%s in: %s", why.text, text);
-	free(text);
-}
-
-/* The value at a path like "loaders.0.getnext.count"; fails when a part is missing. */
-static json_t *at(const char *path)
-{
-	json_t *value = root;
-	char part[64];
-
-	while (*path) {
-		size_t len = strcspn(path, ".");
-
-		assert_true(len < sizeof(part));
-		memcpy(part, path, len);
-		part[len] = '\0';
-		value = json_is_array(value) ? json_array_get(value, strtoul(part, NULL, 10)) :
-					       json_object_get(value, part);
-		if (!value)
-			fail_msg("nothing at '%s'", part);
-		path += len + (path[len] == '.');
-	}
-	return value;
-}
-
-static void assert_null_at(const char *path)
-{
-	if (!json_is_null(at(path)))
-		fail_msg("'%s' is not null", path);
-}
-
-static void assert_text(const char *path, const char *wanted)
-{
-	assert_true(json_is_string(at(path)));
-	assert_string_equal(json_string_value(at(path)), wanted);
-}
-
-static void assert_integer(const char *path, json_int_t wanted)
-{
-	assert_true(json_is_integer(at(path)));
-	assert_int_equal(json_integer_value(at(path)), wanted);
-}
-
-static void assert_number(const char *path, double wanted, double slack)
-{
-	assert_true(json_is_number(at(path)));
-	if (fabs(json_number_value(at(path)) - wanted) > slack)
-		fail_msg("'%s' is %f, wanted %f", path, json_number_value(at(path)), wanted);
-}
+#include "summary_check.h"
 
 /* The document of the contract, path by path. */
 static const char contract[] =
@@ -142,7 +48,8 @@ static const char contract[] =
 	"workers.0.affinity_cpus workers.0.native_threads_max workers.0.read_bytes "
 	"workers.0.major_faults workers.0.cpu_user_us workers.0.cpu_system_us "
 	"main.inside.run_us main.outside.idle_us stages block_io system.cpus "
-	"system.cpus_allowed system.cgroup system.steal_by_others system.memory phases "
+	"system.cpus_allowed system.cgroup system.steal_by_others system.memory system.shm "
+	"system.others_cpu_us system.hypervisor_steal_us phases "
 	"overhead.probe_hits overhead.probe_cpu_us overhead.daemon_cpu_us "
 	"overhead.daemon_rss_bytes overhead.target_slowdown_ratio loss.events_lost "
 	"loss.bytes_lost loss.by_reason loss.complete";
@@ -225,6 +132,12 @@ static void test_unmeasured_is_null(void **state)
 		"block_io",
 		"system.cpus",
 		"system.cpus_allowed",
+		"system.cgroup",
+		"system.memory",
+		"system.shm",
+		"system.hypervisor_steal_us",
+		"system.others_cpu_us",
+		"system.steal_by_others",
 		"overhead.probe_hits",
 		"overhead.daemon_cpu_us",
 		"loss.events_lost",
