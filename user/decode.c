@@ -140,7 +140,7 @@ static void print_msg(FILE *out, const struct dlp_ev_msg *ev)
 {
 	static const char *const types[] = {
 		[DLP_MSG_OTHER] = "other", [DLP_MSG_INDEX] = "index",	[DLP_MSG_END] = "end",
-		[DLP_MSG_FINAL] = "final", [DLP_MSG_RESUME] = "resume",
+		[DLP_MSG_ERROR] = "error", [DLP_MSG_FINAL] = "final", [DLP_MSG_RESUME] = "resume",
 	};
 	size_t len = ev->prefix_len < DLP_MSG_PREFIX ? ev->prefix_len : DLP_MSG_PREFIX;
 	enum dlp_msg_type type;

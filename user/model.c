@@ -80,6 +80,17 @@ static void interval_start(struct dlp_model *model, uint64_t ts_ns)
 	model->priv->exposed_before = model->exposed_ns;
 }
 
+/* Waits for batches whose end is not known: it will not be any more. */
+static void settle_all(struct dlp_model *model)
+{
+	for (size_t i = 0; i < model->thread_cnt; i++) {
+		struct dlp_thread_state *state = model->threads[i].state_priv;
+
+		if (state && state->owed.loader)
+			dlp_exposed_settle(model, state, 0);
+	}
+}
+
 static void apply_window(struct dlp_model *model, const struct dlp_ev_window *ev)
 {
 	struct dlp_model_priv *priv = model->priv;
@@ -98,6 +109,7 @@ static void apply_window(struct dlp_model *model, const struct dlp_ev_window *ev
 	if (!priv->open || model->closed)
 		return;
 	if (ev->phase == 2) {
+		settle_all(model);
 		model->closed = true;
 		model->end_ns = dlp_max(ev->hdr.ts_ns, model->start_ns);
 	}
@@ -193,6 +205,7 @@ static void apply_wait(struct dlp_model *model, const struct dlp_ev_wait *ev)
 	thread = dlp_thread_find(model, ev->hdr.tid);
 	if (thread)
 		dlp_produce_end_at(model, thread, ev->start_ns);
+	dlp_idle_note(model, ev->hdr.tgid, ev->start_ns, ev->hdr.ts_ns);
 }
 
 static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
@@ -204,6 +217,8 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 		return apply_label(model, (const void *)hdr);
 	case DLP_EV_MSG:
 		return dlp_queue_msg(model, (const void *)hdr);
+	case DLP_EV_SEM:
+		return dlp_startup_sem(model, (const void *)hdr);
 	case DLP_EV_BLOCK:
 		return apply_block(model, (const void *)hdr);
 	case DLP_EV_WAIT:

@@ -54,6 +54,7 @@ struct dlp_iterator {
 	uint32_t tid;	  /* thread that runs its GetNext */
 	uint64_t start_ns; /* first thing seen of it */
 	uint64_t end_ns;   /* last thing seen of it */
+	uint64_t init_ns;  /* iter(loader) took so long; 0 = not seen */
 	bool ended;	   /* its workers are gone or its pipe is out of use */
 	uint32_t worker_cnt;
 	uint32_t worker_pid[64]; /* the first 64 */
@@ -69,6 +70,39 @@ struct dlp_iterator {
 	int num_workers;	/* seen from how indices go round; -1 = not known, see worker_cnt */
 	bool unordered;		/* returns batches as they come (in_order=False) */
 	struct dlp_iterator_state *state; /* model*.c only */
+};
+
+/*
+ * What a loader cost since the window opened, sums in nanoseconds: the difference of two readings
+ * tells about the time between them. Of calls that ended in the window and were not nested.
+ */
+struct dlp_loader_sums {
+	uint64_t calls, batches;
+	uint64_t getnext_ns;
+	struct dlp_clock inside; /* the calling thread's split of that time */
+	/* the same time by what it was spent on; together getnext_ns; 0 without workers */
+	uint64_t produce_ns;  /* waited for a batch that a worker was still to make or making */
+	uint64_t boot_ns;     /* waited for a worker that had taken nothing yet */
+	uint64_t transfer_ns; /* waited for a batch that was made, but not read yet */
+	uint64_t handover_ns; /* blocked behind the batch's message: descriptors, memory */
+	uint64_t closing_ns;  /* ended the epoch's workers */
+	uint64_t behind_ns;   /* on a CPU behind the message: unpickling it, asking for another */
+	uint64_t own_ns;      /* on a CPU otherwise */
+	uint64_t lack_ns;     /* runnable, without a CPU */
+	uint64_t gil_ns;      /* waited for the interpreter's lock */
+	uint64_t held_ns; /* part of produce_ns in which a later batch stood ready: order held it back */
+	uint64_t message_bytes; /* of the batches delivered */
+	/* outside GetNext, on the thread that iterates */
+	uint64_t init_cnt, init_ns; /* iter(loader): making queues, workers, first indices */
+	uint64_t teardown_ns;	    /* ending the workers of an abandoned iterator */
+	/* its workers' main threads */
+	struct dlp_clock made; /* from each one's first batch on, idle included */
+	struct dlp_clock boot; /* before that, of those born in the window */
+	uint64_t minflt, utime_ns, stime_ns;
+	uint64_t idle_full_ns; /* idle while the trainer did not wait for this loader */
+	uint64_t idle_wait_ns; /* idle although it did */
+	uint64_t made_cnt, made_ns; /* batches produced, and how long that took */
+	uint64_t fruitful_cnt, barren_cnt; /* workers that ended with and without a batch of theirs */
 };
 
 /* All iterators of one DataLoader, as far as they can be told apart. */
@@ -92,6 +126,9 @@ struct dlp_loader {
 	uint64_t last_start_ns; /* of its newest GetNext; 0 = none in this epoch */
 	struct dlp_interval last; /* batch and worker_pid that call delivered */
 	uint32_t plain; /* id of its iterator without messages; 0 = none */
+	struct dlp_loader_sums sums;
+	struct dlp_hist init; /* iter(loader), as far as it was seen whole */
+	struct dlp_longest init_longest;
 	uint64_t ready_sum;	/* batches ready in order when GetNext began, over ready_cnt calls */
 	uint64_t ready_cnt;
 	uint64_t empty_cnt; /* calls among these that found none */
@@ -106,11 +143,15 @@ struct dlp_worker {
 	uint64_t died_ns; /* 0 = alive */
 	uint32_t exit_code; /* wait status, when dead; DLP_EXIT_UNKNOWN = not seen */
 	bool proven;	/* a batch message was seen; else it only looks like a worker (/proc) */
+	bool unexpected; /* died by a signal or with an error, nobody having told it to end */
 	uint64_t batch_cnt; /* results sent */
 	struct dlp_hist produce; /* production time of a batch: taken to next taken, less idle */
 	struct dlp_longest produce_longest;
 	struct dlp_clock clock; /* main thread, in the window */
 	bool clock_valid;	/* false: no clock was read, the figures are unknown */
+	struct dlp_clock made;	/* part of it that its loader has been charged with, */
+	uint64_t minflt, utime_ns, stime_ns; /* likewise */
+	bool charged;
 	uint64_t window_ns;	/* its lifetime in the window, by clock reads: equals the clock's sum */
 	uint64_t cpu_ns;	/* scheduler's CPU time of the main thread in the window */
 	uint32_t threads_max;
@@ -128,6 +169,8 @@ struct dlp_thread {
 	struct dlp_clock clock; /* newest reading */
 	uint64_t base_ns, read_ns; /* when these were read */
 	uint64_t base_cpu_ns, cpu_ns;
+	uint64_t base_minflt, minflt, base_utime_ns, utime_ns, base_stime_ns, stime_ns;
+	uint32_t exit_code; /* wait status, of a process's main thread that is dead */
 	struct dlp_thread_counts counts; /* newest, since the window opened */
 	uint64_t getnext_since_ns;	 /* in an unfinished GetNext since; 0 = no */
 	uint64_t getnext_base_ns;	 /* part of it before the window */
@@ -202,6 +245,7 @@ struct dlp_folded {
 	uint64_t worker_window_ns;
 	uint64_t worker_cpu_ns;
 	uint64_t iterator_cnt;
+	struct dlp_clock pool; /* ended threads of workers other than their main threads */
 };
 
 /* One GetNext call that returned a batch. */
@@ -240,6 +284,10 @@ struct dlp_model {
 	bool main_valid; /* false: sums over the scopes seen, which a full ring cuts short */
 	uint64_t getnext_lost; /* calls counted by the kernel whose event is missing */
 	uint64_t last_progress_ns; /* newest end of a GetNext or batch message */
+	uint64_t last_delivery_ns; /* newest end of a GetNext that returned a batch */
+	uint64_t error_ns;  /* a worker sent an exception in place of a batch, last; 0 = none did */
+	uint32_t error_pid; /* this one */
+	uint64_t shm_total, shm_least; /* the target's /dev/shm and its least free space; bytes */
 
 	struct dlp_interval_stats interval; /* last complete one */
 

@@ -428,7 +428,10 @@ static void delivered(struct dlp_model *model, struct dlp_iterator *it,
 		batch->delivered_ns = call->end_ns;
 	if (it->pipe)
 		note_ready(model, it, loader, call);
+	dlp_exposed_batch(model, it, call, batch);
+	model->last_delivery_ns = dlp_max(model->last_delivery_ns, call->end_ns);
 	if (call->counts) {
+		loader->sums.batches += call->outer;
 		it->delivered_cnt++;
 		loader->batch_cnt++;
 		model->priv->now.batches++;
@@ -448,9 +451,15 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 	it->end_ns = dlp_max(it->end_ns, call->end_ns);
 	if (call->counts) {
 		it->getnext_cnt++;
-		if (call->outer)
-			it->getnext_ns += dlp_less(call->end_ns,
-						   dlp_max(call->start_ns, model->start_ns));
+		if (call->outer) {
+			uint64_t ns = dlp_less(call->end_ns,
+					       dlp_max(call->start_ns, model->start_ns));
+
+			it->getnext_ns += ns;
+			loader->sums.getnext_ns += ns;
+			loader->sums.calls++;
+			dlp_clock_add(&loader->sums.inside, call->split);
+		}
 		dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
 		dlp_longest_add(&loader->getnext_longest, interval);
 		dlp_clock_add(&loader->getnext_split, call->split);
@@ -513,14 +522,19 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 		note_in_flight(model, it, call);
 		data = find_delivered(model, it, state, call, &index, &batch);
 	}
+	dlp_startup_call(model, state, it, call);
 	if (data)
 		delivered(model, it, call, index, batch, &interval);
+	else
+		dlp_exposed_end(model, it, call);
+	dlp_idle_call(model, it->loader, call);
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
 	it->state->calls++;
 	it->state->over = !data;
 	state->recv_iterator = 0;
 	note_order(model, state, it->id);
+	state->last_end_ns = dlp_max(state->last_end_ns, call->end_ns);
 	return 0;
 }
 
@@ -534,6 +548,7 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 		.counts = dlp_in_window(model, ev->hdr.ts_ns),
 		.outer = ev->hdr.flags & DLP_SCOPE_OUTER,
 		.split = &ev->split,
+		.clock = &ev->clock,
 	};
 	struct dlp_thread_state *state;
 	struct dlp_iterator *it = NULL;

@@ -74,12 +74,24 @@ struct dlp_iterator_state {
 	bool over;	   /* the newest of them ended the epoch */
 	uint64_t settling; /* calls by which in_flight_max was measured */
 	uint64_t final_ns; /* newest final signal to its workers */
+	uint64_t finals_ns; /* first one of those sent in a row */
+	uint64_t gone_ns;   /* its last worker ended */
+	bool closing;	    /* ending its workers may have taken time outside GetNext */
 	uint64_t ended_ns; /* when `ended` became true */
 	uint32_t pipe_cnt, final_cnt;
 	uint32_t alive_cnt; /* workers */
 	uint32_t successor; /* iterator used after it on its thread the last time; 0 = itself */
 	int64_t last_recv_index; /* newest result read by recv_tid */
 	uint64_t last_recv_ns;
+};
+
+/* A wait for a batch whose production is not known to have ended yet; by the worker's thread. */
+struct dlp_owed {
+	uint32_t loader; /* 0 = nothing owed */
+	int64_t index;
+	uint64_t from_ns, received_ns; /* waited between these, */
+	uint64_t wait_ns;	       /* blocked for so long of it */
+	uint64_t sent_ns;
 };
 
 /* Bookkeeping of threads that run GetNext or produce batches. */
@@ -98,6 +110,18 @@ struct dlp_thread_state {
 	int64_t recv_index;
 	uint64_t recv_ns;
 	bool recv_end;
+	struct dlp_clock recv_clock;
+	/* iter(loader) under way: semaphores are being made, workers started */
+	uint64_t sem_first_ns, sem_last_ns; /* of those made in a row */
+	unsigned int sem_cnt;
+	uint64_t init_start_ns; /* 0 = not under way */
+	uint64_t init_last_ns;	/* newest thing seen of it on this thread */
+	uint64_t down_until_ns; /* teardown is accounted for up to here */
+	/* a worker's main thread: its first batch of the window, when it was born in it */
+	uint64_t first_taken_ns;
+	int64_t first_index;
+	struct dlp_clock first_clock;
+	struct dlp_owed owed;
 	/* producing a batch (worker's main thread) */
 	int64_t index; /* -1 = none */
 	uint64_t taken_ns;
@@ -116,6 +140,20 @@ struct dlp_label {
 
 /* Iterators whose workers may still be silent; more than can be starting up at once. */
 #define DLP_BROODS_MAX 64
+
+/* More than are sent behind the start of the call that looks at them. */
+#define DLP_SENDS_MAX 64
+#define DLP_CLOSING_MAX 16
+
+/* A worker was idle, or its loader was called. */
+struct dlp_idle {
+	uint32_t loader;
+	uint64_t from_ns, to_ns;
+};
+/* Workers that become busy within one GetNext call. */
+#define DLP_IDLE_MAX 256
+/* An idle time rarely spans more. */
+#define DLP_CALLS_MAX 64
 
 struct dlp_model_priv {
 	bool open;
@@ -143,6 +181,14 @@ struct dlp_model_priv {
 	struct {
 		uint32_t brood, iterator;
 	} broods[DLP_BROODS_MAX]; /* ring by brood number */
+	uint64_t sends_ns[DLP_SENDS_MAX]; /* newest index messages of the trainer; ring */
+	size_t send_cnt;
+	uint32_t closing[DLP_CLOSING_MAX]; /* iterators being ended */
+	size_t closing_cnt;
+	struct dlp_idle idle[DLP_IDLE_MAX]; /* idle times not set against GetNext calls yet */
+	size_t idle_cnt;
+	struct dlp_idle calls[DLP_CALLS_MAX]; /* newest GetNext calls; ring */
+	size_t call_cnt;
 	struct dlp_interval_stats now; /* of the interval that runs */
 	uint64_t exposed_before;       /* exposed_ns when it began */
 };
@@ -154,6 +200,7 @@ struct dlp_call {
 	bool counts; /* ended in the window */
 	bool outer;
 	const struct dlp_clock *split;
+	const struct dlp_clock *clock; /* the thread's, when it ended */
 };
 
 static inline uint64_t dlp_less(uint64_t a, uint64_t b)
@@ -181,6 +228,7 @@ struct dlp_thread_state *dlp_thread_state_get(struct dlp_thread *thread);
 uint64_t dlp_thread_exposed(const struct dlp_thread *thread);
 void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,
 		      const struct dlp_call *call);
+bool dlp_thread_in_pool(const struct dlp_model *model, const struct dlp_thread *thread);
 void dlp_main_update(struct dlp_model *model);
 int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev);
 int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev);
@@ -250,6 +298,28 @@ bool dlp_label_single(const struct dlp_model *model, uint32_t label);
 /* model_system.c */
 void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev);
 void dlp_system_other(struct dlp_model *model, const struct dlp_ev_other *ev);
+
+/* model_exposed.c: where the time of a GetNext went */
+/* A call that returned a batch (NULL = which one is not known), before the batch is taken out. */
+void dlp_exposed_batch(struct dlp_model *model, struct dlp_iterator *it, const struct dlp_call *call,
+		       const struct dlp_batch *batch);
+/* A call that returned none: the epoch is over. */
+void dlp_exposed_end(struct dlp_model *model, struct dlp_iterator *it, const struct dlp_call *call);
+/* The worker's main thread was done with the batch at produced_ns (0 = when is not known). */
+void dlp_exposed_settle(struct dlp_model *model, struct dlp_thread_state *state,
+			uint64_t produced_ns);
+void dlp_idle_note(struct dlp_model *model, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
+/* A call of this loader ended: the idle times before it are set against it. */
+void dlp_idle_call(struct dlp_model *model, uint32_t loader, const struct dlp_call *call);
+
+/* model_startup.c: time spent on making and ending iterators, outside GetNext */
+int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev);
+void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev);
+void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns);
+void dlp_startup_final(struct dlp_model *model, struct dlp_iterator *it, uint64_t ts_ns);
+/* Before the call is noted in thread and iterator. */
+void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
+		      struct dlp_iterator *it, const struct dlp_call *call);
 
 /* model_getnext.c */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);

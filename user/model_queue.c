@@ -150,7 +150,7 @@ static int asked(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 	switch (type) {
 	case DLP_MSG_FINAL:
 		if (it) {
-			it->state->final_ns = ev->hdr.ts_ns;
+			dlp_startup_final(model, it, ev->hdr.ts_ns);
 			it->state->final_cnt += !pipe->final;
 			if (it->num_workers > 0 &&
 			    it->state->final_cnt >= (uint32_t)it->num_workers && !it->ended)
@@ -171,6 +171,7 @@ static int asked(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		dlp_pipe_reset(model, pipe);
 		it = NULL;
 	}
+	dlp_startup_send(model, ev->hdr.ts_ns);
 	note_index(model, pipe, it, index, ev->hdr.ts_ns);
 	err = dlp_ask_push(model, pipe, &ask);
 	if (err || !it)
@@ -283,6 +284,11 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		}
 	}
 	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
+	if (thread->born_ns && !thread->state_priv->first_taken_ns) {
+		thread->state_priv->first_taken_ns = ev->hdr.ts_ns;
+		thread->state_priv->first_index = index;
+		thread->state_priv->first_clock = ev->clock;
+	}
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);
 	dlp_ask_at(pipe, at)->taken_ns = ev->hdr.ts_ns;
 	pipe->taken = at + 1;
@@ -475,6 +481,7 @@ static int received(struct dlp_model *model, const struct dlp_ev_msg *ev, enum d
 	state->recv_iterator = it->id;
 	state->recv_index = index;
 	state->recv_ns = ev->hdr.ts_ns;
+	state->recv_clock = ev->clock;
 	state->recv_end = type == DLP_MSG_END;
 	return 0;
 }
@@ -492,6 +499,14 @@ int dlp_queue_msg(struct dlp_model *model, const struct dlp_ev_msg *ev)
 			     &index);
 	if (type == DLP_MSG_OTHER)
 		return 0;
+	/* it takes a batch's place in every respect */
+	if (type == DLP_MSG_ERROR) {
+		if (!trainer && ev->dir == DLP_MSG_SEND && dlp_in_window(model, ev->hdr.ts_ns)) {
+			model->error_ns = ev->hdr.ts_ns;
+			model->error_pid = ev->hdr.tgid;
+		}
+		type = DLP_MSG_INDEX;
+	}
 	if (ev->dir == DLP_MSG_SEND)
 		return trainer ? asked(model, ev, type, index) : result(model, ev, type, index);
 	if (ev->dir == DLP_MSG_RECV)

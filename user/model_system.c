@@ -10,6 +10,10 @@ void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev)
 
 	if (model->closed)
 		return;
+	if (ev->known & DLP_SYS_SHM && (!model->shm_total || ev->shm_free < model->shm_least)) {
+		model->shm_total = ev->shm_total;
+		model->shm_least = ev->shm_free;
+	}
 	system->before = system->last.hdr.size ? system->last : *ev;
 	system->last = *ev;
 	if (!model->priv->open || !system->first.hdr.size) {

@@ -21,6 +21,20 @@ const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_
 	return dlp_thread_find((struct dlp_model *)model, tid);
 }
 
+/* Threads of workers, their main threads left out. */
+bool dlp_thread_in_pool(const struct dlp_model *model, const struct dlp_thread *thread)
+{
+	return !thread->main && thread->tgid != model->trainer_pid && thread->base_set;
+}
+
+static void fold_pool(struct dlp_model *model, const struct dlp_thread *thread)
+{
+	struct dlp_clock spent = dlp_clock_less(&thread->clock, &thread->base);
+
+	if (dlp_thread_in_pool(model, thread))
+		dlp_clock_add(&model->folded.pool, &spent);
+}
+
 static void purge_dead(struct dlp_model *model)
 {
 	struct dlp_model_priv *priv = model->priv;
@@ -31,6 +45,7 @@ static void purge_dead(struct dlp_model *model)
 		struct dlp_thread *thread = &model->threads[i];
 
 		if (thread->dead && thread->tid != model->main_tid) {
+			fold_pool(model, thread);
 			dlp_map_del(&priv->by_tid, thread->tid);
 			free(thread->state_priv);
 			continue;
@@ -265,6 +280,19 @@ void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,
 		dlp_main_update(model);
 }
 
+static void take_usage(const struct dlp_model *model, struct dlp_thread *thread,
+		       const struct dlp_ev_clock *ev)
+{
+	thread->minflt = ev->minflt;
+	thread->utime_ns = ev->utime_ns;
+	thread->stime_ns = ev->stime_ns;
+	if (model->priv->open)
+		return;
+	thread->base_minflt = ev->minflt;
+	thread->base_utime_ns = ev->utime_ns;
+	thread->base_stime_ns = ev->stime_ns;
+}
+
 int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 {
 	struct reading read = {
@@ -295,6 +323,7 @@ int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 	thread->dev = ev->dev;
 	thread->fs_magic = ev->fs_magic;
 	memcpy(thread->comm, ev->comm, sizeof(thread->comm));
+	take_usage(model, thread, ev);
 	if (thread->getnext) {
 		consider_main(model, thread);
 		if (thread->tid == model->main_tid)
@@ -329,6 +358,7 @@ int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	struct dlp_thread *thread;
 	int err;
 
+	dlp_startup_fork(model, ev);
 	if (ev->hdr.tgid == model->trainer_pid) {
 		if (!is_thread && !priv->brood_open)
 			priv->brood_ids++;
@@ -396,6 +426,7 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	if (err)
 		return err;
 	thread->dead = true;
+	thread->exit_code = ev->exit_code;
 	model->priv->dead_thread_cnt++;
 	if (thread->tid == model->main_tid)
 		dlp_main_update(model);

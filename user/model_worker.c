@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The model's workers: birth, death, clocks, and how long each batch took to produce. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "model_priv.h"
@@ -201,6 +202,41 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev)
 	return 0;
 }
 
+/*
+ * What the worker did goes to its loader's account: making batches, from the first one on, and
+ * getting ready for that.
+ */
+static void charge(struct dlp_model *model, struct dlp_worker *worker,
+		   const struct dlp_thread *thread, const struct dlp_clock *now)
+{
+	const struct dlp_thread_state *state = thread->state_priv;
+	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+	struct dlp_clock made, delta;
+
+	if (!loader)
+		return;
+	made = *now;
+	if (thread->born_ns) {
+		if (!state || !state->first_taken_ns)
+			return;
+		made = dlp_clock_less(now, &state->first_clock);
+		if (!worker->charged)
+			dlp_clock_add(&loader->sums.boot, &state->first_clock);
+	}
+	delta = dlp_clock_less(&made, &worker->made);
+	dlp_clock_add(&loader->sums.made, &delta);
+	worker->made = made;
+	worker->charged = true;
+	loader->sums.minflt += dlp_less(thread->minflt - thread->base_minflt, worker->minflt);
+	loader->sums.utime_ns += dlp_less(thread->utime_ns - thread->base_utime_ns,
+					  worker->utime_ns);
+	loader->sums.stime_ns += dlp_less(thread->stime_ns - thread->base_stime_ns,
+					  worker->stime_ns);
+	worker->minflt = thread->minflt - thread->base_minflt;
+	worker->utime_ns = thread->utime_ns - thread->base_utime_ns;
+	worker->stime_ns = thread->stime_ns - thread->base_stime_ns;
+}
+
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 		     const struct dlp_thread *thread)
 {
@@ -215,10 +251,34 @@ void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 	now = dlp_clock_less(&thread->clock, &thread->base);
 	delta = dlp_clock_less(&now, &worker->clock);
 	dlp_clock_add(&model->priv->now.workers, &delta);
+	charge(model, worker, thread, &now);
 	worker->clock = now;
 	worker->clock_valid = thread->read_ns > thread->base_ns;
 	worker->window_ns = dlp_less(thread->read_ns, thread->base_ns);
 	worker->cpu_ns = dlp_less(thread->cpu_ns, thread->base_cpu_ns);
+}
+
+/* Nobody sends these to a process that is to end in an orderly way. */
+static bool is_fatal(unsigned int sig)
+{
+	return sig == SIGKILL || sig == SIGBUS || sig == SIGSEGV || sig == SIGABRT ||
+	       sig == SIGILL || sig == SIGFPE;
+}
+
+static void note_end(struct dlp_model *model, struct dlp_worker *worker)
+{
+	const struct dlp_thread *trainer = dlp_thread_find(model, model->trainer_pid);
+	const struct dlp_pipe *pipe = dlp_pipe_find(model, worker->pipe);
+	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+
+	if (loader && worker->batch_cnt)
+		loader->sums.fruitful_cnt++;
+	else if (loader && worker->shard_ended && dlp_in_window(model, worker->born_ns))
+		loader->sums.barren_cnt++;
+	if (worker->exit_code == DLP_EXIT_UNKNOWN || (pipe && pipe->final) ||
+	    (trainer && trainer->dead))
+		return;
+	worker->unexpected = is_fatal(worker->exit_code & 0x7f) || worker->exit_code >> 8 & 0xff;
 }
 
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
@@ -230,8 +290,10 @@ void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_
 	worker->died_ns = dlp_max(ts_ns, 1);
 	worker->exit_code = exit_code;
 	model->priv->dead_worker_cnt++;
+	note_end(model, worker);
 	if (!it)
 		return;
+	it->state->gone_ns = worker->died_ns;
 	if (it->state->alive_cnt)
 		it->state->alive_cnt--;
 	/* some may not have been heard of yet */
@@ -254,6 +316,7 @@ static void count_production(struct dlp_model *model, uint32_t pid, int64_t inde
 			     uint64_t taken_ns, uint64_t ns)
 {
 	struct dlp_worker *worker = dlp_worker_find(model, pid);
+	struct dlp_loader *loader;
 	struct dlp_interval interval = {
 		.start_ns = taken_ns,
 		.end_ns = taken_ns + ns,
@@ -263,6 +326,11 @@ static void count_production(struct dlp_model *model, uint32_t pid, int64_t inde
 
 	if (!worker || !dlp_in_window(model, interval.end_ns))
 		return;
+	loader = dlp_loader_find(model, worker->loader);
+	if (loader) {
+		loader->sums.made_cnt++;
+		loader->sums.made_ns += ns;
+	}
 	dlp_hist_add(&worker->produce, ns);
 	dlp_longest_add(&worker->produce_longest, &interval);
 }
@@ -281,6 +349,8 @@ static void produced(struct dlp_model *model, struct dlp_thread *thread, uint64_
 	int64_t index = state->index;
 
 	state->index = -1;
+	if (state->owed.loader && state->owed.index == index)
+		dlp_exposed_settle(model, state, state->taken_ns + ns);
 	if (worker && worker->shard_ended)
 		return;
 	if (batch && batch->worker_pid == thread->tid)

@@ -77,11 +77,10 @@ static bool take_index(struct cursor *cur, int64_t *ret)
 	return true;
 }
 
-/* An object of torch's worker module, whose class name has name_len bytes if that can be seen. */
-static bool is_worker_object(const struct cursor *cur, size_t name_len)
+/* An object of this module, whose class name has name_len bytes if that can be seen. */
+static bool is_object(const struct cursor *cur, const char *module, size_t name_len)
 {
-	static const char module[] = "torch.utils.data._utils.worker";
-	const size_t len = sizeof(module) - 1;
+	const size_t len = strlen(module);
 
 	if (cur->left < 2 + len || cur->at[0] != OP_SHORT_UNICODE || cur->at[1] != len ||
 	    memcmp(cur->at + 2, module, len))
@@ -91,6 +90,11 @@ static bool is_worker_object(const struct cursor *cur, size_t name_len)
 		return true;
 	return cur->at[2 + len] == OP_MEMOIZE && cur->at[2 + len + 1] == OP_SHORT_UNICODE &&
 	       cur->at[2 + len + 2] == name_len;
+}
+
+static bool is_worker_object(const struct cursor *cur, const char *name)
+{
+	return is_object(cur, "torch.utils.data._utils.worker", strlen(name));
 }
 
 enum dlp_msg_type dlp_msg_parse(const uint8_t *prefix, size_t bytes, int64_t *ret_index)
@@ -106,7 +110,7 @@ enum dlp_msg_type dlp_msg_parse(const uint8_t *prefix, size_t bytes, int64_t *re
 		return DLP_MSG_FINAL;
 	if (cur.left && cur.at[0] == OP_FRAME && !take(&cur, 9))
 		return DLP_MSG_OTHER;
-	if (is_worker_object(&cur, strlen("_ResumeIteration")))
+	if (is_worker_object(&cur, "_ResumeIteration"))
 		return DLP_MSG_RESUME;
 	if (!take_index(&cur, ret_index))
 		return DLP_MSG_OTHER;
@@ -115,7 +119,9 @@ enum dlp_msg_type dlp_msg_parse(const uint8_t *prefix, size_t bytes, int64_t *re
 		*ret_index = -1;
 		return DLP_MSG_OTHER;
 	}
-	if (is_worker_object(&cur, strlen("_IterableDatasetStopIteration")))
+	if (is_worker_object(&cur, "_IterableDatasetStopIteration"))
 		return DLP_MSG_END;
+	if (is_object(&cur, "torch._utils", strlen("ExceptionWrapper")))
+		return DLP_MSG_ERROR;
 	return DLP_MSG_INDEX;
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The model's account of starting and ending iterators: what the thread that iterates spends on it
+ * outside GetNext. iter(loader) of torch's _MultiProcessingDataLoaderIter makes a result queue, an
+ * event and for each worker an index queue and a process, then asks for the first batches
+ * (dataloader.py, __init__ and _reset); multiprocessing makes 3 semaphores for a queue and 5 for an
+ * event, so that with one worker there are 11 at least.
+ */
+#include <errno.h>
+
+#include "model_priv.h"
+
+/* So many in a row are more than one queue or one event of the job's own. */
+#define SEMS_MIN 8
+/* Pauses between two of a row: the group's quota may be used up for a period. */
+#define SEMS_PAUSE_NS 250000000
+/* The final signals to the workers of one iterator are sent within that time of each other. */
+#define FINALS_PAUSE_NS 20000000
+
+int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
+{
+	struct dlp_thread_state *state;
+	struct dlp_thread *thread;
+	uint64_t now = ev->hdr.ts_ns;
+	int err;
+
+	if (ev->hdr.tgid != model->trainer_pid)
+		return 0;
+	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	if (!thread)
+		return err;
+	state = dlp_thread_state_get(thread);
+	if (!state)
+		return -ENOMEM;
+	if (!state->sem_cnt || now > state->sem_last_ns + SEMS_PAUSE_NS) {
+		state->sem_cnt = 0;
+		state->sem_first_ns = now;
+	}
+	state->sem_last_ns = now;
+	if (++state->sem_cnt >= SEMS_MIN && !state->init_start_ns)
+		state->init_start_ns = state->sem_first_ns;
+	state->init_last_ns = now;
+	return 0;
+}
+
+void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
+{
+	struct dlp_thread *thread;
+
+	if (ev->hdr.tgid != model->trainer_pid)
+		return;
+	thread = dlp_thread_find(model, ev->hdr.tid);
+	/* a process or thread alone may be anything; workers follow their queues */
+	if (thread && thread->state_priv && thread->state_priv->init_start_ns)
+		thread->state_priv->init_last_ns = ev->hdr.ts_ns;
+}
+
+void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns)
+{
+	model->priv->sends_ns[model->priv->send_cnt++ % DLP_SENDS_MAX] = ts_ns;
+}
+
+/* The newest index message before the call, which iter() has sent. */
+static uint64_t last_send(const struct dlp_model_priv *priv, uint64_t before_ns)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < DLP_SENDS_MAX; i++) {
+		if (priv->sends_ns[i] <= before_ns)
+			ret = dlp_max(ret, priv->sends_ns[i]);
+	}
+	return ret;
+}
+
+void dlp_startup_final(struct dlp_model *model, struct dlp_iterator *it, uint64_t ts_ns)
+{
+	struct dlp_model_priv *priv = model->priv;
+	struct dlp_iterator_state *own = it->state;
+
+	if (!own->final_ns || ts_ns > own->final_ns + FINALS_PAUSE_NS)
+		own->finals_ns = ts_ns;
+	own->final_ns = ts_ns;
+	if (own->closing || priv->closing_cnt == DLP_CLOSING_MAX)
+		return;
+	own->closing = true;
+	priv->closing[priv->closing_cnt++] = it->id;
+}
+
+/* The thread was ending this iterator's workers between its last call and this one. */
+static void account_teardown(struct dlp_model *model, struct dlp_thread_state *state,
+			     const struct dlp_iterator *it, const struct dlp_call *call)
+{
+	const struct dlp_iterator_state *own = it->state;
+	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
+	uint64_t from_ns = dlp_max(own->finals_ns, state->last_end_ns);
+	uint64_t to_ns = own->gone_ns < call->start_ns ? own->gone_ns : call->start_ns;
+
+	from_ns = dlp_max(dlp_max(from_ns, state->down_until_ns), model->start_ns);
+	/* one worker's end in the middle of an epoch takes no time, an end unseen nobody knows */
+	if (!loader || !it->ended || !own->gone_ns || to_ns <= from_ns)
+		return;
+	loader->sums.teardown_ns += to_ns - from_ns;
+	state->down_until_ns = to_ns;
+}
+
+static void account_closing(struct dlp_model *model, struct dlp_thread_state *state,
+			    const struct dlp_call *call)
+{
+	struct dlp_model_priv *priv = model->priv;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < priv->closing_cnt; i++) {
+		struct dlp_iterator *it = dlp_iterator_find(model, priv->closing[i]);
+
+		if (it && (it->tid != call->tid || it->state->finals_ns > call->start_ns)) {
+			priv->closing[kept++] = priv->closing[i];
+			continue;
+		}
+		if (!it)
+			continue;
+		account_teardown(model, state, it, call);
+		it->state->closing = false;
+	}
+	priv->closing_cnt = kept;
+}
+
+void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
+		      struct dlp_iterator *it, const struct dlp_call *call)
+{
+	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
+	struct dlp_interval interval = { .start_ns = state->init_start_ns, .batch = -1 };
+
+	account_closing(model, state, call);
+	state->init_start_ns = 0;
+	state->sem_cnt = 0;
+	if (!interval.start_ns || interval.start_ns >= call->start_ns || it->state->calls || !loader)
+		return;
+	interval.end_ns = dlp_max(state->init_last_ns, last_send(model->priv, call->start_ns));
+	if (interval.end_ns > call->start_ns)
+		interval.end_ns = call->start_ns;
+	it->init_ns = interval.end_ns - interval.start_ns;
+	it->start_ns = interval.start_ns < it->start_ns ? interval.start_ns : it->start_ns;
+	if (!model->priv->open || interval.end_ns <= model->start_ns)
+		return;
+	loader->sums.init_cnt++;
+	loader->sums.init_ns += interval.end_ns - dlp_max(interval.start_ns, model->start_ns);
+	dlp_hist_add(&loader->init, it->init_ns);
+	dlp_longest_add(&loader->init_longest, &interval);
+}
