@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The rules: facts from the model, then bottleneck, severity, cause, confidence and candidates.
- * Wording is diagnose_say.c's, causes and advice are diagnose_table.c's.
+ * What the exposed total is made of is diagnose_cost.c's, wording is diagnose_say.c's, causes and
+ * advice are diagnose_table.c's, thresholds are diagnose_limits.h's.
  */
 #include "diagnose.h"
 
@@ -9,185 +10,153 @@
 #include <string.h>
 
 #include "diagnose_priv.h"
+#include "system.h"
 #include "util.h"
 
-/* Every threshold of the diagnosis: NAME, value, and why it is that. */
-#define THRESHOLDS(X)                                                                              \
-	X(EXPOSED_LOW, 0.05, "contract: from here on it is the bottleneck")                        \
-	X(EXPOSED_MODERATE, 0.10, "contract")                                                      \
-	X(EXPOSED_HIGH, 0.20, "contract")                                                          \
-	X(EXPOSED_NEAR, 0.20, "a few calls more would turn the verdict")                           \
-	X(CALLS_MIN, 5, "these may all be the first of an epoch and prefetched ones")              \
-	X(CALLS_SURE, 20, "one odd call in 20 moves the ratio by a twentieth")                     \
-	X(WINDOW_MIN_S, 1, "in shorter ones scheduling noise decides")                             \
-	X(WINDOW_SURE_S, 3, "several rounds over all workers at 5 batches/s")                      \
-	X(MAJORITY, 0.60, "more than all others together, with room for error")                    \
-	X(PLURALITY, 0.40, "below, most time stays when the cause is gone")                        \
-	X(RIVAL, 0.50, "a second state so large may be first next time")                           \
-	X(RIVAL_EQUAL, 0.80, "the two largest cannot be told apart")                               \
-	X(RUNQ_LACK, 0.25, "work this often without a CPU may be slow for that")                   \
-	X(IDLE_SOME, 0.25, "busy workers are idle only between two batches")                       \
-	X(IDLE_MUCH, 0.50, "workers idle half the time are not what limits the rate")              \
-	X(MAIN_BUSY, 0.50, "more of the wait is own work than waiting")                            \
-	X(BIRTHS, 2, "a second generation of workers in one window")                               \
-	X(CANDIDATE, 0.03, "smaller ones are within the error at the edges")                       \
-	X(STALL_S, 10, "contract: stuck workers are noticed within 10 s")                          \
-	X(STALL_WINDOW_S, 5, "a whole window; torch itself polls every 5 s")                       \
-	X(ASLEEP_S, 2, "no wait of a worker at work is so long")                                   \
-	X(ASLEEP_RUN, 0.02, "poll loops of a waiting process run less")
-
-enum threshold {
-#define X(NAME, value, reason) NAME,
-	THRESHOLDS(X)
+const double dlp_limits[DLP_LIMIT_MAX] = {
+#define X(NAME, value, reason) [DLP_LIMIT_##NAME] = value,
+	DLP_LIMITS(X)
 #undef X
 };
 
-static const double limit[] = {
-#define X(NAME, value, reason) [NAME] = value,
-	THRESHOLDS(X)
-#undef X
-};
-
-static double seconds(uint64_t from_ns, uint64_t to_ns)
+static uint64_t cost_of(const struct dlp_loader_sums *sums)
 {
-	return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
+	return sums->getnext_ns + sums->init_ns + sums->teardown_ns;
 }
 
-static const struct dlp_loader *main_loader(const struct dlp_model *model)
+static bool makes_itself(const struct dlp_loader *loader)
+{
+	return loader->num_workers == 0 ||
+	       (loader->num_workers < 0 && strstr(loader->type, "SingleProcess"));
+}
+
+/* The loader the training thread lost most time to. */
+static const struct dlp_loader *dearest(const struct dlp_model *model, const struct dlp_sums *sums)
 {
 	const struct dlp_loader *best = NULL;
-	bool best_is_main = false;
 
-	for (size_t i = 0; i < model->loader_cnt; i++) {
+	for (size_t i = 0; i < sums->loader_cnt; i++) {
 		const struct dlp_loader *loader = &model->loaders[i];
 		bool is_main = loader->tid == model->main_tid;
 
-		if (!best || is_main > best_is_main ||
-		    (is_main == best_is_main && loader->getnext.sum_ns > best->getnext.sum_ns)) {
+		if (!best || is_main > (best->tid == model->main_tid) ||
+		    (is_main == (best->tid == model->main_tid) &&
+		     cost_of(&sums->loader[i]) > cost_of(&sums->loader[best->id - 1])))
 			best = loader;
-			best_is_main = is_main;
-		}
 	}
 	return best;
 }
 
-/* Has this thread neither run nor moved from one wait to the next lately? */
-static bool is_asleep(const struct dlp_model *model, const struct dlp_thread *thread)
-{
-	if (thread->dead || thread->state == DLP_ST_IDLE)
-		return true;
-	if (thread->state == DLP_ST_RUN || thread->state == DLP_ST_RUNQ)
-		return false;
-	return thread->since_ns && seconds(thread->since_ns, model->end_ns) >= limit[ASLEEP_S];
-}
-
-static bool workers_asleep(const struct dlp_model *model)
-{
-	for (size_t i = 0; i < model->worker_cnt; i++) {
-		const struct dlp_worker *worker = &model->workers[i];
-		const struct dlp_thread *thread = dlp_split_thread(model, worker->pid);
-
-		if (worker->died_ns || !dlp_split_counts(model, worker))
-			continue;
-		/* unknown is not asleep: silence is better than a false alarm */
-		if (!thread || !is_asleep(model, thread))
-			return false;
-	}
-	return true;
-}
-
-/*
- * A call that began before attaching is not known to the kernel side. It shows as a main thread
- * that did nothing but wait for the workers' pipe for the whole window.
- */
-static bool waited_throughout(const struct dlp_model *model, const struct dlp_thread *thread)
-{
-	struct dlp_clock spent = thread->clock;
-	double total;
-
-	for (unsigned int i = 0; i < DLP_ST_MAX; i++)
-		spent.ns[i] -= thread->base.ns[i] < spent.ns[i] ? thread->base.ns[i] : spent.ns[i];
-	total = (double)dlp_split_sum(&spent);
-	return model->worker_cnt && thread->state == DLP_ST_PIPE && total > 0 &&
-	       (double)(spent.ns[DLP_ST_RUN] + spent.ns[DLP_ST_RUNQ]) < limit[ASLEEP_RUN] * total &&
-	       (double)spent.ns[DLP_ST_PIPE] > (1 - limit[ASLEEP_RUN]) * total;
-}
-
-static void look_for_stall(struct dlp_facts *facts)
+/* Those like the dearest one that the same thread iterates: what is said of it holds for them. */
+static void add_loaders(struct dlp_facts *facts)
 {
 	const struct dlp_model *model = facts->model;
-	uint32_t tid = model->main_tid ? model->main_tid : model->trainer_pid;
-	const struct dlp_thread *thread = dlp_split_thread(model, tid);
 
-	if (!thread || thread->dead)
-		return;
-	if (thread->getnext_since_ns)
-		facts->stuck_s = seconds(thread->getnext_since_ns, model->end_ns);
-	else if (!facts->calls && waited_throughout(model, thread))
-		facts->stuck_s = facts->window_s;
-	if (!facts->stuck_s)
-		return;
-	if (facts->main_makes || (!model->worker_cnt && thread->state != DLP_ST_PIPE))
-		facts->asleep = is_asleep(model, thread);
-	else
-		facts->asleep = model->worker_cnt && workers_asleep(model);
+	for (size_t i = 0; facts->loader && i < facts->sums->loader_cnt; i++) {
+		const struct dlp_loader *loader = &model->loaders[i];
+
+		if (loader->tid == facts->loader->tid &&
+		    makes_itself(loader) == facts->main_makes)
+			dlp_loader_sums_add(&facts->all, &facts->sums->loader[i]);
+	}
 }
 
-static void gather(const struct dlp_model *model, struct dlp_facts *facts)
+/* Workers that made a batch, and those that had every chance to and did not. */
+static void count_barren(struct dlp_facts *facts, const struct dlp_loader *only)
 {
-	const struct dlp_loader *loader = main_loader(model);
-	uint64_t total;
+	const struct dlp_model *model = facts->model;
 
+	facts->fruitful = facts->all.fruitful_cnt;
+	facts->barren = facts->all.barren_cnt;
+	if ((double)facts->all.batches < LIMIT(BARREN_BATCHES))
+		return;
+	for (size_t i = 0; i < model->worker_cnt; i++) {
+		const struct dlp_worker *worker = &model->workers[i];
+
+		if (worker->died_ns || !worker->loader || (only && worker->loader != only->id))
+			continue;
+		if (worker->batch_cnt)
+			facts->fruitful++;
+		else if ((double)worker->window_ns / 1e9 >= LIMIT(BARREN_S))
+			facts->barren++;
+	}
+}
+
+static void gather_made(struct dlp_facts *facts, const struct dlp_loader *only)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	uint64_t total, cpu_ns = all->utime_ns + all->stime_ns;
+
+	facts->made = all->made;
+	/* workers whose loader is not known: all there are, over the whole window */
+	if (!dlp_split_sum(&facts->made) && !only)
+		facts->workers = dlp_split_workers(facts->model, &facts->made);
+	else
+		for (size_t i = 0; i < facts->model->worker_cnt; i++)
+			facts->workers += facts->model->workers[i].clock_valid &&
+					  dlp_split_counts(facts->model, &facts->model->workers[i]);
+	total = dlp_split_sum(&facts->made);
+	if (total)
+		facts->idle = (double)facts->made.ns[DLP_ST_IDLE] / (double)total;
+	if (facts->made.ns[DLP_ST_RUN] && cpu_ns) {
+		facts->system_time = (double)all->stime_ns / (double)cpu_ns;
+		facts->faults_per_ms =
+			(double)all->minflt * 1e6 / (double)facts->made.ns[DLP_ST_RUN];
+	}
+	if (facts->main_makes)
+		facts->made = all->inside;
+	facts->share_cnt = dlp_split_rank(&facts->made, true, facts->share);
+}
+
+static void gather(struct dlp_facts *facts, const struct dlp_model *model,
+		   const struct dlp_sums *sums, const struct dlp_loader *only)
+{
 	memset(facts, 0, sizeof(*facts));
 	facts->model = model;
-	facts->window_s = seconds(model->start_ns, model->end_ns);
-	facts->exposed = NAN;
-	facts->idle = NAN;
-	facts->loader = loader;
-	facts->calls = model->getnext_cnt;
-	if (model->main_valid && facts->window_s > 0) {
-		/* edges of the window are read at slightly different times */
-		facts->exposed = fmin(1, (double)model->exposed_ns / 1e9 / facts->window_s);
-	}
-	facts->workers = dlp_split_workers(model, &facts->made);
-	total = dlp_split_sum(&facts->made);
-	if (facts->workers && total)
-		facts->idle = (double)facts->made.ns[DLP_ST_IDLE] / (double)total;
-	facts->main_makes = loader ? loader->num_workers == 0 ||
-					     (loader->num_workers < 0 &&
-					      strstr(loader->type, "SingleProcess")) :
-				     false;
-	if (facts->main_makes)
-		facts->made = model->main_inside;
-	facts->idle_much = !facts->main_makes && facts->idle >= limit[IDLE_MUCH];
-	facts->share_cnt = dlp_split_rank(&facts->made, true, facts->share);
-	facts->births = loader && loader->num_workers > 0 && loader->iterator_cnt > 1 &&
-			(double)facts->workers >= limit[BIRTHS] * loader->num_workers;
+	facts->sums = sums;
+	facts->exposed = facts->startup = facts->idle = NAN;
+	facts->system_time = facts->faults_per_ms = NAN;
+	facts->window_s = sums->to_ns > sums->from_ns ? (double)(sums->to_ns - sums->from_ns) / 1e9 :
+							0;
+	facts->loader = only ? only : dearest(model, sums);
+	facts->main_makes = facts->loader && makes_itself(facts->loader);
+	if (only)
+		facts->all = sums->loader[only->id - 1];
+	else
+		add_loaders(facts);
+	facts->calls = only ? facts->all.calls : sums->calls;
+	/* edges of the window are read at slightly different times */
+	if (only && facts->window_s > 0)
+		facts->exposed = fmin(1, (double)facts->all.getnext_ns / 1e9 / facts->window_s);
+	else if (sums->main_valid && facts->window_s > 0)
+		facts->exposed = fmin(1, (double)sums->exposed_ns / 1e9 / facts->window_s);
+	if (facts->loader && facts->window_s > 0)
+		facts->startup = (double)(facts->all.init_ns + facts->all.teardown_ns) / 1e9 /
+				 facts->window_s;
+	gather_made(facts, only);
+	count_barren(facts, only);
+	dlp_gather_cpu(facts);
+	dlp_gather_cost(facts);
 	dlp_loss_get(model, &facts->loss);
-	look_for_stall(facts);
+	if (!only)
+		dlp_gather_stall(facts);
+	facts->total = fmin(1, facts->exposed + (isnan(facts->startup) ? 0 : facts->startup));
 }
 
 static bool enough(const struct dlp_facts *facts)
 {
-	if (isnan(facts->exposed) || facts->window_s < limit[WINDOW_MIN_S])
+	if (isnan(facts->exposed) || facts->window_s < LIMIT(WINDOW_MIN_S))
 		return false;
-	return (double)facts->calls >= limit[CALLS_MIN] || facts->stuck_s >= limit[STALL_WINDOW_S];
-}
-
-static bool stalled(const struct dlp_facts *facts)
-{
-	/* the call may have begun just before or after the window did */
-	bool whole = facts->window_s >= limit[STALL_WINDOW_S] &&
-		     facts->stuck_s >= facts->window_s * (1 - limit[ASLEEP_RUN]);
-
-	return facts->asleep && (whole || facts->stuck_s >= limit[STALL_S]);
+	return (double)facts->calls >= LIMIT(CALLS_MIN) ||
+	       facts->stuck_s >= LIMIT(STALL_WINDOW_S) ||
+	       facts->startup * facts->window_s >= LIMIT(STARTUP_MIN_S);
 }
 
 static enum dlp_severity severity_of(double exposed)
 {
 	/* NAN compares false throughout: nothing measured, nothing claimed */
-	return (exposed >= limit[EXPOSED_LOW]) + (exposed >= limit[EXPOSED_MODERATE]) +
-	       (exposed >= limit[EXPOSED_HIGH]);
+	return (exposed >= LIMIT(EXPOSED_LOW)) + (exposed >= LIMIT(EXPOSED_MODERATE)) +
+	       (exposed >= LIMIT(EXPOSED_HIGH));
 }
 
 static enum dlp_confidence at_most(enum dlp_confidence confidence, enum dlp_confidence bound)
@@ -198,164 +167,116 @@ static enum dlp_confidence at_most(enum dlp_confidence confidence, enum dlp_conf
 /* How sure it is whether data loading is the bottleneck. */
 static enum dlp_confidence sure_whether(const struct dlp_facts *facts)
 {
-	double distance = fabs(facts->exposed - limit[EXPOSED_LOW]);
+	double distance = fabs(facts->total - LIMIT(EXPOSED_LOW));
+	bool long_start = facts->startup * facts->window_s >= LIMIT(STARTUP_MIN_S);
 	enum dlp_confidence confidence = DLP_CONF_HIGH;
 
-	if ((double)facts->calls < limit[CALLS_SURE] || facts->window_s < limit[WINDOW_SURE_S] ||
-	    !facts->loss.complete)
+	if (((double)facts->calls < LIMIT(CALLS_SURE) && !long_start) ||
+	    facts->window_s < LIMIT(WINDOW_SURE_S) || !facts->loss.complete)
 		confidence = DLP_CONF_MEDIUM;
-	if (distance < limit[EXPOSED_NEAR] * limit[EXPOSED_LOW])
+	if (distance < LIMIT(EXPOSED_NEAR) * LIMIT(EXPOSED_LOW))
 		confidence = at_most(confidence, DLP_CONF_MEDIUM);
-	if ((double)facts->calls < limit[CALLS_MIN])
+	if ((double)facts->calls < LIMIT(CALLS_MIN) && !long_start)
 		confidence = DLP_CONF_LOW;
 	return confidence;
 }
 
-/* How sure it is that the largest state is the cause. */
-static enum dlp_confidence sure_which(const struct dlp_facts *facts, unsigned int state,
-				      double share, double rival)
+/* How sure it is that the dearest cause is the one to name. */
+static enum dlp_confidence sure_which(double share, double rival)
 {
-	enum dlp_confidence confidence = DLP_CONF_HIGH;
-
-	if (share < limit[MAJORITY] || rival > limit[RIVAL] * share)
-		confidence = DLP_CONF_MEDIUM;
-	if (share < limit[PLURALITY] || rival > limit[RIVAL_EQUAL] * share || facts->births)
+	if (share < LIMIT(PLURALITY) || rival > LIMIT(RIVAL_EQUAL) * share)
 		return DLP_CONF_LOW;
-	if (state == DLP_ST_RUN) {
-		for (size_t i = 0; i < facts->share_cnt; i++) {
-			if (facts->share[i].state == DLP_ST_RUNQ &&
-			    facts->share[i].share >= limit[RUNQ_LACK])
-				return DLP_CONF_LOW;
-		}
-	}
-	if (facts->idle_much)
-		return DLP_CONF_LOW;
-	if (!facts->main_makes && facts->idle >= limit[IDLE_SOME])
-		confidence = at_most(confidence, DLP_CONF_MEDIUM);
-	return confidence;
+	if (share < LIMIT(MAJORITY) || rival > LIMIT(RIVAL) * share)
+		return DLP_CONF_MEDIUM;
+	return DLP_CONF_HIGH;
 }
 
-/* Each state's part of the exposed total; what the workers idle away is nobody's here. */
 static void rank_candidates(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
-	double bound = facts->main_makes ? 1 : 1 - facts->idle;
+	for (unsigned int cause = 1; cause < DLP_CAUSE_MAX; cause++) {
+		struct dlp_candidate entry = { cause, dlp_cost_share(facts, cause) };
+		size_t at = verdict->candidate_cnt;
 
-	for (size_t i = 0; i < facts->share_cnt; i++) {
-		enum dlp_cause cause = dlp_cause_of_state(facts->share[i].state, facts->main_makes);
-		double share = facts->share[i].share * bound;
-
-		if (cause == DLP_CAUSE_NONE || share < limit[CANDIDATE])
+		if (entry.share < LIMIT(CANDIDATE))
 			continue;
-		verdict->candidate[verdict->candidate_cnt++] =
-			(struct dlp_candidate){ .cause = cause, .share = share };
+		for (; at && verdict->candidate[at - 1].share < entry.share; at--)
+			verdict->candidate[at] = verdict->candidate[at - 1];
+		verdict->candidate[at] = entry;
+		verdict->candidate_cnt++;
 	}
-}
-
-/*
- * Workers that mostly idle do not limit the rate. If the training thread then computes inside
- * GetNext (the sampler, unpickling), that is the lead; which of these it is, later rules tell.
- */
-static bool main_is_busy(const struct dlp_facts *facts)
-{
-	const struct dlp_clock *inside = &facts->model->main_inside;
-	uint64_t total = dlp_split_sum(inside);
-
-	return facts->idle_much && total &&
-	       (double)inside->ns[DLP_ST_RUN] >= limit[MAIN_BUSY] * (double)total;
 }
 
 static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
-	const struct dlp_clock *inside = &facts->model->main_inside;
-	double share = 0, rival = 0;
-	unsigned int state = DLP_ST_MAX;
+	double share = verdict->candidate[0].share;
+	double rival = verdict->candidate_cnt > 1 ? verdict->candidate[1].share : 0;
+	double rest = 1;
 
-	if (main_is_busy(facts)) {
-		verdict->cause = DLP_CAUSE_MAIN_PROCESS;
-		verdict->where = DLP_WHERE_MAIN;
-		verdict->confidence = DLP_CONF_LOW;
-		verdict->candidate[verdict->candidate_cnt++] = (struct dlp_candidate){
-			.cause = DLP_CAUSE_MAIN_PROCESS,
-			.share = (double)inside->ns[DLP_ST_RUN] / (double)dlp_split_sum(inside),
-		};
-		return;
-	}
-	/* the largest state that has a name; an unnamed one that is larger stays its rival */
-	for (size_t i = 0; i < facts->share_cnt; i++) {
-		const struct dlp_share *entry = &facts->share[i];
-
-		if (state == DLP_ST_MAX &&
-		    dlp_cause_of_state(entry->state, facts->main_makes) != DLP_CAUSE_NONE) {
-			state = entry->state;
-			share = entry->share;
-		} else if (entry->share > rival) {
-			rival = entry->share;
-		}
-	}
-	verdict->cause = dlp_cause_of_state(state, facts->main_makes);
-	verdict->where = facts->main_makes ? DLP_WHERE_MAIN : DLP_WHERE_WORKERS;
-	verdict->confidence = at_most(verdict->confidence, sure_which(facts, state, share, rival));
-	if (!dlp_cause_info(verdict->cause)->plain)
-		verdict->confidence = DLP_CONF_LOW;
-	rank_candidates(facts, verdict);
+	for (size_t i = 0; i < verdict->candidate_cnt; i++)
+		rest -= verdict->candidate[i].share;
+	verdict->cause = verdict->candidate[0].cause;
+	verdict->where = facts->main_makes &&
+					 dlp_cause_info(verdict->cause)->where == DLP_WHERE_WORKERS ?
+				 DLP_WHERE_MAIN :
+				 dlp_cause_info(verdict->cause)->where;
+	/* what has no name may be as large */
+	verdict->confidence =
+		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));
 }
 
-/* What most of those asleep wait for right now; the window's sums may be of better times. */
-static void name_stall(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 {
-	const struct dlp_model *model = facts->model;
-	struct dlp_clock waits = { 0 };
-	struct dlp_share share[DLP_ST_MAX];
-	const struct dlp_thread *thread = dlp_split_thread(model, model->main_tid);
-
-	verdict->where = facts->main_makes ? DLP_WHERE_MAIN : DLP_WHERE_WORKERS;
-	if (facts->main_makes && thread && thread->state < DLP_ST_MAX)
-		waits.ns[thread->state]++;
-	for (size_t i = 0; !facts->main_makes && i < model->worker_cnt; i++) {
-		const struct dlp_worker *worker = &model->workers[i];
-
-		thread = dlp_split_thread(model, worker->pid);
-		if (thread && !worker->died_ns && dlp_split_counts(model, worker) &&
-		    thread->state < DLP_ST_MAX)
-			waits.ns[thread->state]++;
-	}
-	verdict->cause = DLP_CAUSE_WORKER_STUCK;
-	if (dlp_split_rank(&waits, true, share) &&
-	    dlp_cause_of_state(share[0].state, facts->main_makes) != DLP_CAUSE_NONE)
-		verdict->cause = dlp_cause_of_state(share[0].state, facts->main_makes);
-	verdict->confidence = DLP_CONF_LOW;
-	verdict->candidate[verdict->candidate_cnt++] =
-		(struct dlp_candidate){ .cause = verdict->cause, .share = 1 };
-}
-
-void dlp_diagnose(const struct dlp_model *model, struct dlp_verdict *ret)
-{
-	struct dlp_facts facts;
-
-	gather(model, &facts);
 	memset(ret, 0, sizeof(*ret));
-	ret->exposed_wait_ratio = facts.exposed;
-	/* iterator start-up is not measured yet: the exposed total is the exposed wait alone */
-	ret->startup_ratio = NAN;
-	ret->severity = severity_of(facts.exposed);
+	ret->exposed_wait_ratio = facts->exposed;
+	ret->startup_ratio = facts->startup;
+	ret->severity = severity_of(facts->total);
 	ret->cause = DLP_CAUSE_NONE;
 	ret->confidence = DLP_CONF_LOW;
-	if (stalled(&facts)) {
+	ret->where = DLP_WHERE_MAIN;
+	if (dlp_is_stalled(facts)) {
 		ret->bottleneck = DLP_BN_STALLED;
-		name_stall(&facts, ret);
-	} else if (!enough(&facts)) {
+		ret->cause = dlp_name_stall(facts);
+		ret->where = dlp_cause_info(ret->cause)->where;
+		ret->confidence = facts->dead || facts->failed ? DLP_CONF_HIGH : DLP_CONF_MEDIUM;
+		ret->candidate[ret->candidate_cnt++] = (struct dlp_candidate){ ret->cause, 1 };
+	} else if (!enough(facts)) {
 		ret->bottleneck = DLP_BN_INSUFFICIENT;
-	} else if (facts.exposed < limit[EXPOSED_LOW]) {
+	} else if (facts->total < LIMIT(EXPOSED_LOW)) {
 		ret->bottleneck = DLP_BN_NOT_DATA_LOADING;
-		ret->where = DLP_WHERE_MAIN;
-		ret->confidence = sure_whether(&facts);
-	} else if (!facts.share_cnt) {
-		/* it waits, but whoever makes the batches has no clock: no cause can be named */
-		ret->bottleneck = DLP_BN_INSUFFICIENT;
+		ret->confidence = sure_whether(facts);
 	} else {
-		ret->bottleneck = DLP_BN_DATA_LOADING;
-		ret->confidence = sure_whether(&facts);
-		name_cause(&facts, ret);
+		ret->confidence = sure_whether(facts);
+		rank_candidates(facts, ret);
+		/* it waits, but nothing says for what: no cause can be named */
+		ret->bottleneck = ret->candidate_cnt ? DLP_BN_DATA_LOADING : DLP_BN_INSUFFICIENT;
+		if (ret->candidate_cnt)
+			name_cause(facts, ret);
+		else
+			ret->confidence = DLP_CONF_LOW;
 	}
-	dlp_say_verdict(&facts, ret);
+	dlp_say_verdict(facts, ret);
+}
+
+void dlp_diagnose(const struct dlp_model *model, const struct dlp_sums *since,
+		  struct dlp_verdict *ret)
+{
+	struct dlp_sums sums;
+	struct dlp_facts facts;
+
+	dlp_sums_take(model, &sums);
+	if (since)
+		dlp_sums_since(&sums, since);
+	gather(&facts, model, &sums, NULL);
+	judge(&facts, ret);
+}
+
+void dlp_diagnose_loader(const struct dlp_model *model, const struct dlp_loader *loader,
+			 struct dlp_verdict *ret)
+{
+	struct dlp_sums sums;
+	struct dlp_facts facts;
+
+	dlp_sums_take(model, &sums);
+	gather(&facts, model, &sums, loader);
+	judge(&facts, ret);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * From the model to the verdict: is data loading the bottleneck, which part, how sure, on what
- * evidence. Pure code over struct dlp_model; all thresholds stand in one table in diagnose.c.
+ * evidence. Pure code over struct dlp_model; all thresholds stand in diagnose_limits.h.
  */
 #ifndef DLP_DIAGNOSE_H
 #define DLP_DIAGNOSE_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "model.h"
+#include "sums.h"
 
 enum dlp_bottleneck {
 	DLP_BN_INSUFFICIENT = 0,
@@ -23,7 +24,7 @@ enum dlp_severity { DLP_SEV_NONE = 0, DLP_SEV_LOW, DLP_SEV_MODERATE, DLP_SEV_HIG
 enum dlp_confidence { DLP_CONF_LOW = 0, DLP_CONF_MEDIUM, DLP_CONF_HIGH };
 enum dlp_where { DLP_WHERE_WORKERS = 0, DLP_WHERE_MAIN, DLP_WHERE_SYSTEM };
 
-/* Every cause of the summary: NAME, id. New ones are added here and in diagnose.c's tables. */
+/* Every cause of the summary: NAME, id. New ones are added here and in diagnose_table.c. */
 #define DLP_CAUSES(X)                                                                              \
 	X(NONE, "none")                                                                            \
 	X(WORKER_CPU, "worker_cpu")                                                                \
@@ -57,7 +58,7 @@ enum dlp_cause {
 	DLP_CAUSE_MAX,
 };
 
-#define DLP_EVIDENCE_MAX 12
+#define DLP_EVIDENCE_MAX 16
 #define DLP_ADVICE_MAX 4
 
 struct dlp_evidence {
@@ -94,7 +95,12 @@ struct dlp_verdict {
 	size_t candidate_cnt;
 };
 
-void dlp_diagnose(const struct dlp_model *model, struct dlp_verdict *ret);
+/* Of the time since `since` was taken; NULL = of the whole window. */
+void dlp_diagnose(const struct dlp_model *model, const struct dlp_sums *since,
+		  struct dlp_verdict *ret);
+/* As if this loader were the only one; a stall is the job's, not told here. */
+void dlp_diagnose_loader(const struct dlp_model *model, const struct dlp_loader *loader,
+			 struct dlp_verdict *ret);
 
 const char *dlp_cause_id(enum dlp_cause cause);
 const char *dlp_bottleneck_id(enum dlp_bottleneck bottleneck);

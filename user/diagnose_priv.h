@@ -4,42 +4,88 @@
 #define DLP_DIAGNOSE_PRIV_H
 
 #include "diagnose.h"
+#include "diagnose_limits.h"
 #include "loss.h"
 #include "split.h"
+#include "sums.h"
+
+/* Who takes the CPUs that runnable threads wait for. Figures are NAN where not known. */
+struct dlp_cpu_facts {
+	uint32_t cpus;		/* online; 0 = unknown, as the two below */
+	uint32_t cpus_allowed;	/* of the trainer */
+	uint32_t cpus_worker;	/* of the worker that may use fewest */
+	double quota_cpus;
+	double throttled;	/* share of the quota's periods */
+	double others_cpus;	/* used by processes outside the job */
+	double steal;		/* share of all CPUs the hypervisor took */
+	double runnable;	/* the job's threads that ran or wanted to, on average */
+	double pool;		/* part of these: the workers' threads other than main threads */
+	enum dlp_cause lack;	/* cause of waits for a CPU */
+};
 
 /* Everything the rules look at, taken from the model once. */
 struct dlp_facts {
 	const struct dlp_model *model;
+	const struct dlp_sums *sums;
 	double window_s;
-	double exposed;			 /* 0..1; NAN = not measured */
-	uint64_t calls;			 /* GetNext calls that ended */
-	const struct dlp_loader *loader; /* the one training waits for most; NULL = none seen */
-	bool main_makes;		 /* num_workers=0: the training thread makes the batches */
-	size_t workers;			 /* with a clock */
-	struct dlp_clock made;		 /* whoever makes the batches; idle included */
-	double idle;			 /* workers' idle share of their time; NAN = no workers */
+	double exposed, startup; /* ratios; NAN = not measured */
+	double total;		 /* their sum, what is known of it */
+	uint64_t calls;		 /* GetNext calls that ended */
+	struct dlp_loader_sums all; /* of the loaders judged, added up */
+	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
+	bool main_makes;	 /* it has num_workers=0: the training thread makes the batches */
+	size_t workers;		 /* with a clock */
+	struct dlp_clock made;	 /* whoever makes the batches; idle included */
+	double idle;		 /* workers' idle share of their time; NAN = no workers */
 	struct dlp_share share[DLP_ST_MAX]; /* of the production time, largest first */
 	size_t share_cnt;
-	bool idle_much; /* so idle that the workers do not limit the rate */
-	bool births;	/* workers are born again and again: start-up may be what costs */
+	double system_time;	 /* share of the workers' CPU time in the kernel; NAN = unknown */
+	double faults_per_ms;	 /* page faults without a read per ms of it */
+	double memory_stall;	 /* part of the window in which some task stalled for memory */
+	uint64_t fruitful, barren; /* workers with and without a batch of theirs */
+	struct dlp_cpu_facts cpu;
+	/* what the exposed total is made of, by cause, ns; sums up to cost_ns */
+	double cost[DLP_CAUSE_MAX];
+	double cost_ns;
 	double stuck_s; /* the training thread has been in one unfinished GetNext so long */
 	bool asleep;	/* and nobody who could end that has run lately */
+	const struct dlp_worker *dead; /* died unexpectedly, and nothing was delivered since */
+	bool failed;	/* a worker has sent an exception as its last result */
 	struct dlp_loss loss;
 };
 
 struct dlp_cause_info {
 	unsigned int state; /* whose share is this cause's; DLP_ST_MAX = not told from a state */
 	const char *doing;  /* "spend 88 % of their production time ..." */
-	bool plain;	    /* a clear majority of that state alone convicts */
+	enum dlp_where where;
 	struct dlp_advice advice[DLP_ADVICE_MAX]; /* up to the first without a text */
 };
 
 const struct dlp_cause_info *dlp_cause_info(enum dlp_cause cause);
-/* DLP_CAUSE_NONE where a state has no cause of its own. */
+/* DLP_CAUSE_NONE where a state has no cause of its own; runq has none, see dlp_cpu_facts.lack. */
 enum dlp_cause dlp_cause_of_state(unsigned int state, bool main_makes);
 const char *dlp_state_doing(unsigned int state);
 
-/* Fill verdict->text, evidence and advice from what was decided. */
+/* diagnose_cpu.c */
+void dlp_gather_cpu(struct dlp_facts *facts);
+/* diagnose_cost.c: fills facts->cost from everything else. */
+void dlp_gather_cost(struct dlp_facts *facts);
+/* Part of the exposed total that a cause stands for, 0..1. */
+double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
+/* diagnose_stall.c */
+void dlp_gather_stall(struct dlp_facts *facts);
+bool dlp_is_stalled(const struct dlp_facts *facts);
+enum dlp_cause dlp_name_stall(const struct dlp_facts *facts);
+
+/* diagnose_say.c, diagnose_evidence.c: fill verdict->text, evidence and advice. */
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict);
+void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict);
+
+/* "4.6 %", "88 %": one decimal below 10 %, where it matters. */
+struct dlp_percent {
+	char text[16];
+};
+
+struct dlp_percent dlp_percent(double ratio);
 
 #endif /* DLP_DIAGNOSE_PRIV_H */

@@ -1,189 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The verdict in words: one sentence with its number, the evidence, the advice. */
+/* The verdict in words: one sentence with the number that justifies it, and the advice. */
 #include "diagnose_priv.h"
 
 #include <math.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "summary.h"
+#include "system.h"
 #include "util.h"
 
-struct percent {
-	char text[16];
-};
-
-/* One decimal below 10 %, where it matters; none above. */
-static struct percent percent(double ratio)
+struct dlp_percent dlp_percent(double ratio)
 {
-	struct percent ret;
+	struct dlp_percent ret;
 	double value = ratio * 100;
 
 	(void)snprintf(ret.text, sizeof(ret.text), value < 9.95 ? "%.1f %%" : "%.0f %%", value);
 	return ret;
 }
 
-__attribute__((format(printf, 5, 6))) static void evidence(struct dlp_verdict *verdict,
-							   const char *metric, double value,
-							   const char *unit, const char *format,
-							   ...)
-{
-	struct dlp_evidence *entry;
-	va_list args;
+/* Short for the many places below. */
+#define PCT(ratio) (dlp_percent(ratio).text)
+#define SAY(buf, ...) (void)snprintf((buf)->text, sizeof((buf)->text), __VA_ARGS__)
 
-	if (verdict->evidence_cnt == DLP_EVIDENCE_MAX)
-		return;
-	entry = &verdict->evidence[verdict->evidence_cnt++];
-	entry->metric = metric;
-	entry->value = value;
-	entry->unit = unit;
-	va_start(args, format);
-	(void)vsnprintf(entry->text, sizeof(entry->text), format, args);
-	va_end(args);
-}
-
-static const char *share_metric(unsigned int state)
-{
-	static const char *const metrics[DLP_ST_MAX] = {
-		[DLP_ST_RUN] = "production_share.run",	 [DLP_ST_RUNQ] = "production_share.runq",
-		[DLP_ST_DISK] = "production_share.disk", [DLP_ST_FAULT] = "production_share.fault",
-		[DLP_ST_FS] = "production_share.fs",	 [DLP_ST_NET] = "production_share.net",
-		[DLP_ST_LOCK] = "production_share.lock", [DLP_ST_GIL] = "production_share.gil",
-		[DLP_ST_PIPE] = "production_share.pipe", [DLP_ST_SLEEP] = "production_share.sleep",
-		[DLP_ST_IDLE] = "production_share.idle", [DLP_ST_OTHER] = "production_share.other",
-	};
-
-	return metrics[state];
-}
-
-static double share_of(const struct dlp_facts *facts, unsigned int state)
-{
-	for (size_t i = 0; i < facts->share_cnt; i++) {
-		if (facts->share[i].state == state)
-			return facts->share[i].share;
-	}
-	return 0;
-}
-
-static void evidence_of_waiting(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const struct dlp_loader *loader = facts->loader;
-
-	if (!isnan(facts->exposed))
-		evidence(verdict, "exposed_wait_ratio", facts->exposed, "ratio",
-			 "the training thread was inside GetNext for %.2f s of %.1f s, in %llu "
-			 "calls",
-			 (double)facts->model->exposed_ns / 1e9, facts->window_s,
-			 (unsigned long long)facts->calls);
-	if (loader && loader->getnext.cnt) {
-		double median = (double)dlp_hist_quantile(&loader->getnext, 0.5) / 1e3;
-		double p99 = (double)dlp_hist_quantile(&loader->getnext, 0.99) / 1e3;
-
-		evidence(verdict, "getnext_median_us", median, "us",
-			 "GetNext takes %.2f ms in the median and %.2f ms in the slowest hundredth",
-			 median / 1e3, p99 / 1e3);
-	}
-}
-
-static void evidence_of_production(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const char *whose = facts->main_makes ? "GetNext's time" : "the workers' production time";
-	uint64_t batches = 0, made_ns = 0;
-
-	for (size_t i = 0; i < facts->share_cnt && i < 3; i++) {
-		const struct dlp_share *entry = &facts->share[i];
-
-		/* below a twentieth it explains nothing */
-		if (i && entry->share < 0.05)
-			break;
-		evidence(verdict, share_metric(entry->state), entry->share, "ratio",
-			 "%s of %s is spent %s", percent(entry->share).text, whose,
-			 dlp_state_doing(entry->state));
-	}
-	if (!isnan(facts->idle) && !facts->main_makes)
-		evidence(verdict, "workers_idle_share", facts->idle, "ratio",
-			 "%zu worker%s waited for something to do %s of the time", facts->workers,
-			 facts->workers == 1 ? "" : "s", percent(facts->idle).text);
-	for (size_t i = 0; i < facts->model->worker_cnt; i++) {
-		batches += facts->model->workers[i].produce.cnt;
-		made_ns += facts->model->workers[i].produce.sum_ns;
-	}
-	if (batches)
-		evidence(verdict, "produce_mean_us", (double)made_ns / 1e3 / (double)batches, "us",
-			 "making a batch takes a worker %.2f ms on average, over %llu batches",
-			 (double)made_ns / 1e6 / (double)batches, (unsigned long long)batches);
-}
-
-static void evidence_of_devices(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const struct dlp_model *model = facts->model;
-
-	for (size_t i = 0; i < model->device_cnt; i++) {
-		const struct dlp_device *device = &model->devices[i];
-		double median = (double)dlp_hist_quantile(&device->latency, 0.5) / 1e3;
-
-		if (!device->reads || !device->latency.cnt)
-			continue;
-		evidence(verdict, "block_read_latency_median_us", median, "us",
-			 "device %u:%u served %llu reads of %.1f KiB on average, %.2f ms in the "
-			 "median",
-			 device->dev >> 20, device->dev & 0xfffff,
-			 (unsigned long long)device->reads,
-			 (double)device->read_bytes / 1024 / (double)device->reads, median / 1e3);
-	}
-}
-
-static void evidence_of_stall(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const struct dlp_model *model = facts->model;
-
-	evidence(verdict, "stuck_s", facts->stuck_s, "s", "one GetNext has not ended for %.1f s",
-		 facts->stuck_s);
-	for (size_t i = 0; i < model->worker_cnt; i++) {
-		const struct dlp_thread *thread = dlp_split_thread(model, model->workers[i].pid);
-		double since;
-
-		if (!thread || model->workers[i].died_ns || !thread->since_ns ||
-		    thread->since_ns > model->end_ns)
-			continue;
-		since = (double)(model->end_ns - thread->since_ns) / 1e9;
-		if (thread->syscall >= 0)
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u has been %s for %.1f s (system call %d)", thread->tid,
-				 dlp_state_doing(thread->state), since, thread->syscall);
-		else
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u has been %s for %.1f s", thread->tid,
-				 dlp_state_doing(thread->state), since);
-	}
-}
-
-static void evidence_of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const struct dlp_model *model = facts->model;
-
-	for (size_t i = 0; i < model->worker_cnt; i++) {
-		const struct dlp_worker *worker = &model->workers[i];
-
-		if (worker->died_ns && worker->exit_code != DLP_EXIT_UNKNOWN &&
-		    (worker->exit_code & 0x7f))
-			evidence(verdict, "worker_killed_signal", worker->exit_code & 0x7f,
-				 "signal", "worker %u was killed by signal %u", worker->pid,
-				 worker->exit_code & 0x7f);
-	}
-}
-
-static void evidence_of_loss(const struct dlp_facts *facts, struct dlp_verdict *verdict)
-{
-	const struct dlp_loss *loss = &facts->loss;
-
-	if (loss->complete || !loss->reason_cnt)
-		return;
-	evidence(verdict, "events_lost", (double)loss->events, "count",
-		 "not everything was seen (%s: %llu): some figures may be short",
-		 loss->reason[0].id, (unsigned long long)loss->reason[0].count);
-}
-
-#define SAY(verdict, ...) (void)snprintf((verdict)->text, sizeof((verdict)->text), __VA_ARGS__)
+/* A part of the sentence. */
+struct words {
+	char text[240];
+};
 
 static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
@@ -199,7 +42,7 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 		SAY(verdict,
 		    "Training waits %s of the time for data, but the time of whoever makes the "
 		    "batches could not be measured: no cause can be named.",
-		    percent(facts->exposed).text);
+		    PCT(facts->total));
 	else
 		SAY(verdict,
 		    "Only %llu batch%s came out of a DataLoader in %.1f s: too little to judge.",
@@ -213,53 +56,222 @@ static void say_none(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		SAY(verdict,
 		    "Training waits only %s of the time for data: data loading is not the "
 		    "bottleneck.",
-		    percent(facts->exposed).text);
+		    PCT(facts->total));
 	else
 		SAY(verdict,
 		    "Training waits only %s of the time for data, and the workers are idle %s of "
 		    "theirs: data loading is not the bottleneck.",
-		    percent(facts->exposed).text, percent(facts->idle).text);
+		    PCT(facts->total), PCT(facts->idle));
+}
+
+static double share_of(const struct dlp_facts *facts, unsigned int state)
+{
+	for (size_t i = 0; i < facts->share_cnt; i++) {
+		if (facts->share[i].state == state)
+			return facts->share[i].share;
+	}
+	return 0;
+}
+
+static double per_batch_ms(const struct dlp_facts *facts, double ns)
+{
+	return facts->all.batches ? ns / 1e6 / (double)facts->all.batches : 0;
+}
+
+/* "the workers spend 83 % of their production time on a CPU" */
+static struct words production(const struct dlp_facts *facts, unsigned int state)
+{
+	struct words ret;
+
+	if (facts->main_makes)
+		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state));
+	else
+		SAY(&ret, "the workers spend %s of their production time %s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state));
+	return ret;
+}
+
+/* "processes outside the job use 1.4 of 2 CPUs (most of it: python, pid 123)" */
+static struct words neighbours(const struct dlp_facts *facts)
+{
+	const struct dlp_other *rank[DLP_MODEL_OTHERS_MAX];
+	const struct dlp_cpu_facts *cpu = &facts->cpu;
+	size_t cnt = dlp_system_others_rank(facts->model, rank);
+	struct words ret;
+	char comm[24];
+
+	if (cpu->steal >= LIMIT(STEAL) && !(cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)) {
+		SAY(&ret, "the hypervisor takes %s of the CPUs' time", PCT(cpu->steal));
+		return ret;
+	}
+	if (!cnt) {
+		SAY(&ret, "processes outside the job use %.1f of %u CPUs", cpu->others_cpus,
+		    cpu->cpus);
+		return ret;
+	}
+	SAY(&ret, "processes outside the job use %.1f of %u CPUs (first of them %s, pid %u)",
+	    cpu->others_cpus, cpu->cpus,
+	    dlp_sanitise(comm, sizeof(comm), rank[0]->comm, sizeof(rank[0]->comm)), rank[0]->pid);
+	return ret;
+}
+
+/* Why CPUs are lacking. */
+static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	const struct dlp_cpu_facts *cpu = &facts->cpu;
+	struct words ret;
+
+	switch (cause) {
+	case DLP_CAUSE_CPU_QUOTA:
+		SAY(&ret, "the control group's quota of %.2g CPUs stopped the job in %s of its periods",
+		    cpu->quota_cpus, PCT(cpu->throttled));
+		break;
+	case DLP_CAUSE_CPU_AFFINITY:
+		if (cpu->cpus_worker && cpu->cpus_allowed > cpu->cpus_worker)
+			SAY(&ret, "the workers may run on %u of %u CPUs only, the trainer on %u",
+			    cpu->cpus_worker, cpu->cpus, cpu->cpus_allowed);
+		else
+			SAY(&ret, "the whole job may run on %u of %u CPUs only",
+			    cpu->cpus_worker ? cpu->cpus_worker : cpu->cpus_allowed, cpu->cpus);
+		break;
+	case DLP_CAUSE_CPU_CONTENTION:
+		ret = neighbours(facts);
+		break;
+	default:
+		SAY(&ret,
+		    "%.1f threads of the job want to run on %u CPUs at a time, %.1f of them in "
+		    "thread pools of the workers",
+		    cpu->runnable, cpu->cpus, cpu->pool);
+		break;
+	}
+	return ret;
+}
+
+static struct words startup(const struct dlp_facts *facts)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double ns = facts->cost[DLP_CAUSE_WORKER_STARTUP];
+	struct words ret;
+
+	if (all->init_cnt)
+		SAY(&ret,
+		    "%s of that goes into starting and ending workers, %.0f ms for each of %llu "
+		    "iterators",
+		    PCT(ns / facts->cost_ns), ns / 1e6 / (double)all->init_cnt,
+		    (unsigned long long)all->init_cnt);
+	else
+		SAY(&ret, "%s of that goes into starting and ending workers",
+		    PCT(ns / facts->cost_ns));
+	return ret;
+}
+
+static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	const struct dlp_cause_info *info = dlp_cause_info(cause);
+	struct dlp_percent share = dlp_percent(dlp_cost_share(facts, cause));
+	struct words ret;
+
+	switch (cause) {
+	case DLP_CAUSE_CPU_QUOTA:
+	case DLP_CAUSE_CPU_AFFINITY:
+	case DLP_CAUSE_CPU_CONTENTION:
+	case DLP_CAUSE_CPU_OVERSUBSCRIPTION:
+		return lack(facts, cause);
+	case DLP_CAUSE_WORKER_STARTUP:
+		return startup(facts);
+	case DLP_CAUSE_BATCH_TRANSFER:
+		SAY(&ret,
+		    "%s of that goes into moving finished batches to it and unpickling them, %.1f ms "
+		    "a batch", share.text, per_batch_ms(facts, facts->cost[cause]));
+		return ret;
+	case DLP_CAUSE_SLOW_BATCH:
+		SAY(&ret,
+		    "%s of that passes while later batches stand ready behind a slow one, and the "
+		    "workers are idle %s of their time", share.text, PCT(facts->idle));
+		return ret;
+	case DLP_CAUSE_IDLE_WORKERS:
+		SAY(&ret, "only %llu of %llu workers made a batch at all",
+		    (unsigned long long)facts->fruitful,
+		    (unsigned long long)(facts->fruitful + facts->barren));
+		return ret;
+	case DLP_CAUSE_MEMORY_PRESSURE:
+		SAY(&ret,
+		    "the workers spend %s of their CPU time in the kernel, on %.0f page faults per "
+		    "ms: they copy or clear memory", PCT(facts->system_time), facts->faults_per_ms);
+		return ret;
+	case DLP_CAUSE_MAIN_PROCESS:
+		if (facts->main_makes)
+			return production(facts, DLP_ST_RUN);
+		SAY(&ret,
+		    "%s of that it computes itself inside GetNext (sampler, collate), %.1f ms a "
+		    "batch, and the workers are idle %s of their time",
+		    share.text, per_batch_ms(facts, facts->cost[cause]), PCT(facts->idle));
+		return ret;
+	default:
+		break;
+	}
+	if (info->state < DLP_ST_MAX)
+		return production(facts, info->state);
+	SAY(&ret, "%s of that is %s", share.text, dlp_cause_id(cause));
+	return ret;
 }
 
 static void say_data_loading(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
-	const struct dlp_cause_info *info = dlp_cause_info(verdict->cause);
-	double share = info->state < DLP_ST_MAX ? share_of(facts, info->state) : 0;
+	struct words why = because(facts, verdict->cause);
 
-	if (facts->main_makes)
+	if (facts->startup >= LIMIT(EXPOSED_LOW))
 		SAY(verdict,
-		    "Training waits %s of the time for data, which it makes itself "
-		    "(num_workers=0): %s of that is spent %s.",
-		    percent(facts->exposed).text, percent(share).text, info->doing);
-	else if (verdict->cause == DLP_CAUSE_MAIN_PROCESS)
-		SAY(verdict,
-		    "Training waits %s of the time for data although the workers are idle %s of "
-		    "theirs: %s of that wait the training thread itself spends %s.",
-		    percent(facts->exposed).text, percent(facts->idle).text,
-		    percent(verdict->candidate[0].share).text, info->doing);
-	else if (facts->idle_much)
-		SAY(verdict,
-		    "Training waits %s of the time for data although the workers are idle %s of "
-		    "theirs; when they produce, they spend %s of it %s.",
-		    percent(facts->exposed).text, percent(facts->idle).text, percent(share).text,
-		    info->doing);
+		    "Training waits %s of the time for data, %s of it while iterators start and "
+		    "end; %s.", PCT(facts->total), PCT(facts->startup / facts->total), why.text);
 	else
-		SAY(verdict,
-		    "Training waits %s of the time for data; the workers spend %s of their "
-		    "production time %s.",
-		    percent(facts->exposed).text, percent(share).text, info->doing);
+		SAY(verdict, "Training waits %s of the time for data; %s.", PCT(facts->total),
+		    why.text);
 }
 
-static void say_stalled(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+static void say_dead(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
-	const struct dlp_cause_info *info = dlp_cause_info(verdict->cause);
-	const char *who = facts->main_makes ? "it" : "most workers";
+	const struct dlp_model *model = facts->model;
+	char shm[96] = "", end[40];
 
-	if (info->doing && verdict->cause != DLP_CAUSE_MAIN_PROCESS)
+	if (verdict->cause == DLP_CAUSE_SHM_EXHAUSTED)
+		(void)snprintf(shm, sizeof(shm), ", and /dev/shm had %s of %.0f MB left",
+			       PCT((double)model->shm_least / (double)model->shm_total),
+			       (double)model->shm_total / (1 << 20));
+	if (facts->dead)
 		SAY(verdict,
-		    "No progress: the training thread has been inside one GetNext for %.1f s, and "
-		    "%s %s %s.",
-		    facts->stuck_s, who, facts->main_makes ? "is" : "are", info->doing);
+		    "Worker %u died (%s) %.1f s before the end of the observation%s: no batch came "
+		    "after that.",
+		    facts->dead->pid, dlp_summary_exit(facts->dead->exit_code, end, sizeof(end)),
+		    (double)(model->end_ns - facts->dead->died_ns) / 1e9, shm);
+	else
+		SAY(verdict,
+		    "Worker %u sent an exception instead of a batch%s: training ended %.1f s later.",
+		    model->error_pid, shm, (double)(model->end_ns - model->error_ns) / 1e9);
+}
+
+static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_model *model = facts->model;
+	const char *doing = NULL;
+	size_t cnt = 0;
+
+	/* what the first of those asleep waits for; the evidence has all of them */
+	for (size_t i = 0; !facts->main_makes && i < model->worker_cnt; i++) {
+		const struct dlp_thread *thread = dlp_split_thread(model, model->workers[i].pid);
+
+		if (!thread || model->workers[i].died_ns || thread->state == DLP_ST_IDLE ||
+		    !dlp_split_counts(model, &model->workers[i]))
+			continue;
+		doing = dlp_state_doing(thread->state);
+		cnt++;
+	}
+	if (doing)
+		SAY(verdict,
+		    "No progress: the training thread has been inside one GetNext for %.1f s, and %zu "
+		    "worker%s %s %s.",
+		    facts->stuck_s, cnt, cnt == 1 ? "" : "s", cnt == 1 ? "is" : "are", doing);
 	else
 		SAY(verdict,
 		    "No progress: the training thread has been inside one GetNext for %.1f s, and "
@@ -282,17 +294,13 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		say_data_loading(facts, verdict);
 		break;
 	case DLP_BN_STALLED:
-		say_stalled(facts, verdict);
-		evidence_of_stall(facts, verdict);
+		if (facts->dead || facts->failed)
+			say_dead(facts, verdict);
+		else
+			say_stuck(facts, verdict);
 		break;
 	}
-	evidence_of_waiting(facts, verdict);
-	if (verdict->bottleneck != DLP_BN_STALLED)
-		evidence_of_production(facts, verdict);
-	if (verdict->cause == DLP_CAUSE_DISK_READ || verdict->cause == DLP_CAUSE_PAGE_FAULT_READ)
-		evidence_of_devices(facts, verdict);
-	evidence_of_deaths(facts, verdict);
-	evidence_of_loss(facts, verdict);
+	dlp_say_evidence(facts, verdict);
 	if (verdict->bottleneck == DLP_BN_INSUFFICIENT)
 		return;
 	for (size_t i = 0; i < DLP_ADVICE_MAX && info->advice[i].text; i++)

@@ -9,6 +9,7 @@
 static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	[DLP_CAUSE_NONE] = {
 		.state = NO_STATE,
+		.where = DLP_WHERE_MAIN,
 		.advice = {
 			{ "Look at the training step itself; a faster loader would not be noticed.",
 			  "If the exposed wait rises once the step is faster, the loader is "
@@ -16,7 +17,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 		},
 	},
 	[DLP_CAUSE_WORKER_CPU] = {
-		.state = DLP_ST_RUN, .doing = "on a CPU", .plain = true,
+		.state = DLP_ST_RUN, .doing = "on a CPU", .where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Make a sample cheaper: a faster decoder, fewer or vectorised "
 			  "transforms, or decode and resize once, offline.",
@@ -28,7 +29,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 		},
 	},
 	[DLP_CAUSE_DISK_READ] = {
-		.state = DLP_ST_DISK, .doing = "waiting for reads from a disk", .plain = true,
+		.state = DLP_ST_DISK, .doing = "waiting for reads from a disk", .where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Read less often and larger pieces: pack the samples into shards and "
 			  "read them in order, or move the data to a faster disk or into RAM.",
@@ -41,7 +42,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	},
 	[DLP_CAUSE_PAGE_FAULT_READ] = {
 		.state = DLP_ST_FAULT, .doing = "waiting for page faults that read from a disk",
-		.plain = true,
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Shuffle in chunks so that neighbouring records are read together, or "
 			  "read with pread in larger pieces instead of through a memory map.",
@@ -53,7 +54,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 		},
 	},
 	[DLP_CAUSE_SLEEP] = {
-		.state = DLP_ST_SLEEP, .doing = "in deliberate sleeps", .plain = true,
+		.state = DLP_ST_SLEEP, .doing = "in deliberate sleeps", .where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Find the sleep in the dataset's code: retries, back-off, rate limits, "
 			  "polling loops; fix what is retried or shorten the pause.",
@@ -64,7 +65,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 		},
 	},
 	[DLP_CAUSE_MAIN_PROCESS] = {
-		.state = DLP_ST_RUN, .doing = "on a CPU", .plain = true,
+		.state = DLP_ST_RUN, .doing = "on a CPU", .where = DLP_WHERE_MAIN,
 		.advice = {
 			{ "Set num_workers to 1 or more, so that batches are made while training "
 			  "computes.",
@@ -75,17 +76,57 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 			  "elsewhere." },
 		},
 	},
-	[DLP_CAUSE_CPU_CONTENTION] = {
-		.state = DLP_ST_RUNQ, .doing = "waiting for a CPU",
+	[DLP_CAUSE_CPU_OVERSUBSCRIPTION] = {
+		.state = NO_STATE, .where = DLP_WHERE_WORKERS,
 		.advice = {
-			{ "Look for what takes the CPUs: other jobs, a CPU limit or mask of this "
-			  "one, or thread pools in every worker (OMP_NUM_THREADS=1).",
-			  "If the runq share stays on an otherwise empty machine, the job "
-			  "itself is short of CPUs." },
+			{ "Let each worker use one native thread: OMP_NUM_THREADS=1, "
+			  "torch.set_num_threads(1), cv2.setNumThreads(0), and no thread pool of more "
+			  "threads than CPUs per worker.",
+			  "If batches/s stays and the runq share with it, the threads were not in each "
+			  "other's way." },
+			{ "Or use fewer workers: threads times workers should not exceed the CPUs.",
+			  "If fewer workers make fewer batches/s, the CPUs were well used." },
+		},
+	},
+	[DLP_CAUSE_CPU_AFFINITY] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Give the workers all CPUs: os.sched_setaffinity(0, range(os.cpu_count())) in "
+			  "worker_init_fn when a library set the mask after the fork, or a wider "
+			  "taskset, --cpus-per-task or cpuset of the job.",
+			  "If the runq share stays with the wider mask, these CPUs are busy too." },
+			{ "Look for what sets the mask: OpenMP (KMP_AFFINITY, OMP_PROC_BIND), srun "
+			  "--cpu-bind, numactl.",
+			  "If the mask is as narrow without them, the job was started with it." },
+		},
+	},
+	[DLP_CAUSE_CPU_QUOTA] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Raise the CPU limit of the container or control group (cpu.max, "
+			  "resources.limits.cpu).",
+			  "If the throttled periods go to 0 and training waits as much, the work itself "
+			  "is the cause." },
+			{ "Where it cannot be raised: no more workers and native threads than the "
+			  "quota has CPUs (os.cpu_count() does not know of it).",
+			  "If batches/s falls with fewer workers, the quota was not spent on "
+			  "switching." },
+		},
+	},
+	[DLP_CAUSE_CPU_CONTENTION] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Stop, move or renice what else uses the CPUs (system.steal_by_others lists "
+			  "it): another job, workers left over from one that died, monitoring.",
+			  "If the runq share stays when they are gone, the job itself is short of "
+			  "CPUs." },
+			{ "Keep CPUs of its own for the job: a cpuset, an exclusive allocation.",
+			  "If others still show up on these CPUs, the cpuset is not exclusive." },
 		},
 	},
 	[DLP_CAUSE_FILESYSTEM_WAIT] = {
 		.state = DLP_ST_FS, .doing = "waiting for a network or user-space file system",
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Copy the data to a local disk, or pack it into shards so that few "
 			  "files are opened.",
@@ -95,6 +136,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	},
 	[DLP_CAUSE_NETWORK_WAIT] = {
 		.state = DLP_ST_NET, .doing = "waiting for the network",
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Ask for more at a time or for several things at once, or keep a local "
 			  "copy.",
@@ -104,6 +146,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	},
 	[DLP_CAUSE_LOCK_WAIT] = {
 		.state = DLP_ST_LOCK, .doing = "waiting for locks",
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Open files and connections in each worker, read-only and without "
 			  "locking, so that workers do not queue for one lock.",
@@ -113,6 +156,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	},
 	[DLP_CAUSE_GIL_CONTENTION] = {
 		.state = DLP_ST_GIL, .doing = "waiting for Python's global interpreter lock",
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Move Python work out of threads: worker processes instead of threads, "
 			  "or native code that releases the lock.",
@@ -122,6 +166,7 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 	},
 	[DLP_CAUSE_BATCH_TRANSFER] = {
 		.state = DLP_ST_PIPE, .doing = "waiting on pipes between the job's processes",
+		.where = DLP_WHERE_MAIN,
 		.advice = {
 			{ "Send less per batch: few contiguous tensors instead of many objects, "
 			  "smaller types, collate in the worker.",
@@ -129,8 +174,91 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 			  "cause." },
 		},
 	},
+	[DLP_CAUSE_WORKER_STARTUP] = {
+		.state = NO_STATE, .where = DLP_WHERE_MAIN,
+		.advice = {
+			{ "Keep the workers: persistent_workers=True, and make the iterator once, not in "
+			  "every step or epoch.",
+			  "If the first batch of an epoch takes as long with persistent workers, it is "
+			  "the batch that is slow." },
+			{ "Make starting cheaper: fewer workers, fork or forkserver instead of spawn, a "
+			  "dataset that is small to pickle (arrays or a file that each worker opens, not "
+			  "lists of objects).",
+			  "Start one worker with an empty dataset: if that takes as long, imports are "
+			  "the cost." },
+		},
+	},
+	[DLP_CAUSE_SLOW_BATCH] = {
+		.state = NO_STATE, .where = DLP_WHERE_WORKERS,
+		.advice = {
+			{ "Do not hold ready batches back: in_order=False (torch 2.6 and later).",
+			  "If training waits as much, the batches were not slow one by one but all." },
+			{ "Even the items out: bucket by size, cut the largest ones, smaller batches, a "
+			  "larger prefetch_factor.",
+			  "If the slowest production times (workers[].produce) stay, it is not the "
+			  "items' size." },
+		},
+	},
+	[DLP_CAUSE_IDLE_WORKERS] = {
+		.state = NO_STATE, .where = DLP_WHERE_WORKERS,
+		.advice = {
+			{ "Give every worker a share: as many shards (files) as workers or more, split by "
+			  "get_worker_info() in the dataset's __iter__.",
+			  "If workers[].batches is still 0 for some, they find their share empty." },
+			{ "Or use only as many workers as there are shards.",
+			  "If batches/s falls with fewer workers, the idle ones were not idle." },
+		},
+	},
+	[DLP_CAUSE_MEMORY_PRESSURE] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Keep what the workers share out of Python objects: numpy or torch arrays, "
+			  "Arrow, one string buffer with offsets; reading an object writes its "
+			  "reference count, which copies the page after a fork.",
+			  "If page faults per ms stay with arrays, the workers clear new memory instead: "
+			  "reuse buffers." },
+			{ "Where memory is short: fewer workers, a smaller prefetch_factor.",
+			  "If system.memory shows no reclaim and no pressure, it is not short." },
+		},
+	},
+	[DLP_CAUSE_SHM_EXHAUSTED] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Enlarge /dev/shm (docker run --shm-size or --ipc=host, an emptyDir with medium "
+			  "Memory in Kubernetes).",
+			  "If it fills as fast whatever its size, the job keeps its batches." },
+			{ "Keep fewer batches: num_workers x prefetch_factor of them live there, and every "
+			  "one the training loop still refers to.",
+			  "If system.shm stays full when no batch is kept, another process fills it." },
+		},
+	},
+	[DLP_CAUSE_WORKER_DIED] = {
+		.state = NO_STATE, .where = DLP_WHERE_WORKERS,
+		.advice = {
+			{ "Read the job's own error output, and the kernel's (dmesg): SIGKILL is usually "
+			  "the out-of-memory killer, SIGBUS a full /dev/shm, SIGSEGV a native library "
+			  "that does not survive a fork.",
+			  "If it dies at the same batch again with num_workers=0, it is that sample." },
+		},
+	},
+	[DLP_CAUSE_GC_PAUSE] = {
+		.state = NO_STATE, .where = DLP_WHERE_MAIN,
+		.advice = {
+			{ "Call gc.freeze() after setting up, or gc.disable() and collect by hand at a "
+			  "moment that suits.",
+			  "If the pauses stay with gc.disable(), they are not the collector's." },
+		},
+	},
+	[DLP_CAUSE_STRAGGLER_RANK] = {
+		.state = NO_STATE, .where = DLP_WHERE_SYSTEM,
+		.advice = {
+			{ "Look at the rank whose loader is slow: the others wait for it.",
+			  "If the ranks change places, they share what is slow." },
+		},
+	},
 	[DLP_CAUSE_WORKER_STUCK] = {
 		.state = NO_STATE,
+		.where = DLP_WHERE_WORKERS,
 		.advice = {
 			{ "Look at what the sleeping workers wait for (py-spy dump --pid WORKER): "
 			  "a lock held when they were forked, or a dead mount, are usual.",
@@ -143,10 +271,7 @@ const struct dlp_cause_info *dlp_cause_info(enum dlp_cause cause)
 {
 	static const struct dlp_cause_info untold = { .state = NO_STATE };
 
-	/* causes that are only named by later rules have no row yet */
-	if (cause >= DLP_CAUSE_MAX || (!causes[cause].doing && !causes[cause].advice[0].text))
-		return &untold;
-	return &causes[cause];
+	return cause < DLP_CAUSE_MAX ? &causes[cause] : &untold;
 }
 
 enum dlp_cause dlp_cause_of_state(unsigned int state, bool main_makes)
@@ -166,6 +291,8 @@ const char *dlp_state_doing(unsigned int state)
 
 	if (state == DLP_ST_IDLE)
 		return "idle";
+	if (state == DLP_ST_RUNQ)
+		return "waiting for a CPU";
 	return cause == DLP_CAUSE_NONE ? "in waits of other kinds" : causes[cause].doing;
 }
 

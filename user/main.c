@@ -43,7 +43,7 @@ static enum dlp_exit finish(struct dlp_observation *observation)
 	struct dlp_verdict verdict;
 	char error[512];
 
-	dlp_diagnose(observation->model, &verdict);
+	dlp_diagnose(observation->model, NULL, &verdict);
 	/* the file first: whoever reads the screen may be gone */
 	if (options->summary &&
 	    dlp_summary_write(options->summary, observation->model, &verdict, observation->facts, error,

@@ -28,6 +28,12 @@
 /* The kernel's program statistics are on for the first of so many intervals (about 50 ns a run). */
 #define SAMPLE_EVERY 10
 
+/*
+ * The verdict of an interval's line is about so long a time: shorter ones turn with every slow
+ * batch, longer ones lag behind the job.
+ */
+#define LIVE_NS (3 * DLP_NS_PER_S)
+
 struct loop {
 	struct dlp_observation *ob;
 	struct dlp_session *session;
@@ -36,6 +42,8 @@ struct loop {
 	struct dlp_sysfacts *sysfacts;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
+	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
+	size_t sums_cnt, sums_room;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
@@ -144,15 +152,24 @@ static int gather(struct loop *loop)
 	return err == -ENOMEM ? err : 0;
 }
 
+/* The sums as of LIVE_NS ago; NULL while the window is younger than that. */
+static const struct dlp_sums *lately(const struct loop *loop)
+{
+	return loop->sums_cnt < loop->sums_room ?
+		       NULL :
+		       &loop->sums[loop->sums_cnt % loop->sums_room];
+}
+
 static void say_interval(struct loop *loop)
 {
 	struct dlp_verdict verdict;
 
 	if (loop->ob->options->quiet)
 		return;
-	dlp_diagnose(loop->ob->model, &verdict);
+	dlp_diagnose(loop->ob->model, lately(loop), &verdict);
 	dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
 	fflush(loop->ob->out);
+	dlp_sums_take(loop->ob->model, &loop->sums[loop->sums_cnt++ % loop->sums_room]);
 }
 
 static int end_interval(struct loop *loop)
@@ -406,6 +423,12 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	enum dlp_exit ret;
 	int err;
 
+	loop->sums_room = (size_t)(LIVE_NS / loop->ob->options->interval_ns) + 1;
+	loop->sums = calloc(loop->sums_room, sizeof(*loop->sums));
+	if (!loop->sums) {
+		err = -ENOMEM;
+		goto fail;
+	}
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
 	if (!err)
 		err = dlp_sysfacts_new("", loop->ob->target->pid, &loop->sysfacts);
@@ -444,6 +467,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	/* probes first: the target is not ours */
 	dlp_session_free(loop.session);
 	dlp_jobs_free(loop.jobs);
+	free(loop.sums);
 	dlp_sysfacts_free(loop.sysfacts);
 	dlp_cleanup_close(&loop.epoll_fd);
 	dlp_cleanup_close(&loop.signal_fd);

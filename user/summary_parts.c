@@ -85,13 +85,32 @@ static json_t *iterators(struct dlp_doc *doc, const struct dlp_loader *loader)
 						(double)(iterator->end_ns - iterator->start_ns));
 		dlp_doc_set(doc, entry, "start_ns", dlp_json_known(iterator->start_ns));
 		dlp_doc_set(doc, entry, "end_ns", dlp_json_known(iterator->end_ns));
-		dlp_doc_set(doc, entry, "init_us", json_null());
+		dlp_doc_set(doc, entry, "init_us",
+			    iterator->init_ns ? dlp_json_us(iterator->init_ns) : json_null());
 		dlp_doc_set(doc, entry, "workers", pids);
 		dlp_doc_set(doc, entry, "getnext_count", dlp_json_count(iterator->getnext_cnt));
 		dlp_doc_set(doc, entry, "exposed_wait_ratio", dlp_json_ratio(ratio));
 		dlp_doc_push(doc, array, entry);
 	}
 	return array;
+}
+
+/* What the calls that ended in the window were spent on; only with workers is it told apart. */
+static json_t *spent(struct dlp_doc *doc, const struct dlp_loader_sums *sums)
+{
+	json_t *entry = json_object();
+
+	dlp_doc_set(doc, entry, "produce_us", dlp_json_us(sums->produce_ns));
+	dlp_doc_set(doc, entry, "held_us", dlp_json_us(sums->held_ns));
+	dlp_doc_set(doc, entry, "boot_us", dlp_json_us(sums->boot_ns));
+	dlp_doc_set(doc, entry, "transfer_us", dlp_json_us(sums->transfer_ns));
+	dlp_doc_set(doc, entry, "handover_us", dlp_json_us(sums->handover_ns));
+	dlp_doc_set(doc, entry, "behind_us", dlp_json_us(sums->behind_ns));
+	dlp_doc_set(doc, entry, "own_us", dlp_json_us(sums->own_ns));
+	dlp_doc_set(doc, entry, "runq_us", dlp_json_us(sums->lack_ns));
+	dlp_doc_set(doc, entry, "gil_us", dlp_json_us(sums->gil_ns));
+	dlp_doc_set(doc, entry, "closing_us", dlp_json_us(sums->closing_ns));
+	return entry;
 }
 
 static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
@@ -114,7 +133,9 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 		uint64_t ready = split->ns[DLP_ST_RUN] + split->ns[DLP_ST_RUNQ];
 
 		dlp_doc_set(doc, entry, "blocked_us", dlp_json_us(total - ready));
-		dlp_doc_set(doc, entry, "handover_us", json_null());
+		dlp_doc_set(doc, entry, "handover_us",
+			    loader->num_workers ? dlp_json_us(loader->sums.handover_ns) :
+						  json_null());
 		dlp_doc_set(doc, entry, "cpu_us", dlp_json_us(split->ns[DLP_ST_RUN]));
 		dlp_doc_set(doc, entry, "runq_us", dlp_json_us(split->ns[DLP_ST_RUNQ]));
 	} else {
@@ -123,6 +144,8 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 
 		set_nulls(doc, entry, keys);
 	}
+	dlp_doc_set(doc, entry, "spent",
+		    loader->num_workers && split_known ? spent(doc, &loader->sums) : json_null());
 	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->getnext_longest, true));
 	return entry;
 }
@@ -141,22 +164,30 @@ static json_t *batch_time(struct dlp_doc *doc, const struct dlp_loader *loader)
 
 static json_t *queue(struct dlp_doc *doc, const struct dlp_loader *loader)
 {
+	const struct dlp_loader_sums *sums = &loader->sums;
 	double calls = loader->ready_cnt ? (double)loader->ready_cnt : NAN;
+	uint64_t made_ns = dlp_split_sum(&sums->made);
 	json_t *entry = json_object();
 
 	dlp_doc_set(doc, entry, "mean_ready", dlp_json_ratio((double)loader->ready_sum / calls));
 	dlp_doc_set(doc, entry, "empty_fraction",
 		    dlp_json_ratio((double)loader->empty_cnt / calls));
-	dlp_doc_set(doc, entry, "full_fraction", json_null());
+	/* idle times below the threshold of long waits are not seen one by one */
+	dlp_doc_set(doc, entry, "full_fraction",
+		    made_ns ? dlp_json_ratio(fmin(1, (double)sums->idle_full_ns / (double)made_ns)) :
+			      json_null());
 	return entry;
 }
 
-static json_t *iterator_init(struct dlp_doc *doc)
+static json_t *iterator_init(struct dlp_doc *doc, const struct dlp_loader *loader)
 {
-	static const char *const keys[] = { "count", "median_us", "max_us", "outliers", NULL };
+	const struct dlp_hist *hist = &loader->init;
 	json_t *entry = json_object();
 
-	set_nulls(doc, entry, keys);
+	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
+	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->init_longest, false));
 	return entry;
 }
 
@@ -181,7 +212,7 @@ json_t *dlp_doc_loaders(struct dlp_doc *doc)
 		dlp_doc_set(doc, entry, "inits", dlp_json_known(loader->iterator_cnt));
 		dlp_doc_set(doc, entry, "batches", dlp_json_count(loader->batch_cnt));
 		dlp_doc_set(doc, entry, "iterators", iterators(doc, loader));
-		dlp_doc_set(doc, entry, "iterator_init", iterator_init(doc));
+		dlp_doc_set(doc, entry, "iterator_init", iterator_init(doc, loader));
 		dlp_doc_set(doc, entry, "getnext", getnext(doc, loader));
 		dlp_doc_set(doc, entry, "batch_time", batch_time(doc, loader));
 		dlp_doc_set(doc, entry, "batch_size", json_null());

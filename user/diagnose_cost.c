@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the exposed total is made of. Time the training thread spent itself has its cause at once;
+ * time it waited for a batch to be made goes to what keeps whoever makes batches from making more:
+ * the split of their production time, whatever the trainer did meanwhile.
+ */
+#include <math.h>
+
+#include "diagnose_priv.h"
+
+double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	return facts->cost_ns > 0 ? facts->cost[cause] / facts->cost_ns : 0;
+}
+
+static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
+{
+	facts->cost[cause] += ns;
+}
+
+/*
+ * What the workers' other threads did while main threads waited for them: they run, or lack a CPU,
+ * or read. Their own waits for each other say nothing.
+ */
+static double pool_work(const struct dlp_clock *pool, struct dlp_clock *ret)
+{
+	static const enum dlp_state work[] = { DLP_ST_RUN,   DLP_ST_RUNQ, DLP_ST_DISK,
+					       DLP_ST_FAULT, DLP_ST_FS,	  DLP_ST_NET };
+
+	*ret = (struct dlp_clock){ 0 };
+	for (size_t i = 0; i < sizeof(work) / sizeof(work[0]); i++)
+		ret->ns[work[i]] = pool->ns[work[i]];
+	return (double)dlp_split_sum(ret);
+}
+
+static void charge_state(struct dlp_facts *facts, unsigned int state, double ns)
+{
+	enum dlp_cause cause = dlp_cause_of_state(state, facts->main_makes);
+
+	if (state == DLP_ST_RUNQ) {
+		charge(facts, facts->cpu.lack, ns);
+		return;
+	}
+	if (state == DLP_ST_RUN && facts->system_time >= LIMIT(SYSTEM_TIME) &&
+	    facts->faults_per_ms >= LIMIT(FAULTS_PER_MS)) {
+		charge(facts, DLP_CAUSE_MEMORY_PRESSURE, ns * facts->system_time);
+		ns *= 1 - facts->system_time;
+	}
+	charge(facts, cause, ns);
+}
+
+/* Waits of main threads for other threads of their process are what those do. */
+static void charge_lock(struct dlp_facts *facts, double ns)
+{
+	struct dlp_clock work;
+	double work_ns = pool_work(&facts->sums->pool, &work);
+
+	if (work_ns < LIMIT(POOL_WORK) * (double)facts->made.ns[DLP_ST_LOCK] || work_ns <= 0) {
+		charge(facts, DLP_CAUSE_LOCK_WAIT, ns);
+		return;
+	}
+	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
+		if (work.ns[state])
+			charge_state(facts, state, ns * (double)work.ns[state] / work_ns);
+	}
+}
+
+static void charge_production(struct dlp_facts *facts, double ns)
+{
+	for (size_t i = 0; i < facts->share_cnt; i++) {
+		double part = ns * facts->share[i].share;
+
+		if (facts->share[i].state == DLP_ST_LOCK && !facts->main_makes)
+			charge_lock(facts, part);
+		else
+			charge_state(facts, facts->share[i].state, part);
+	}
+}
+
+/* Waited for batches: for their order, for workers that make none, for how they are made. */
+static void charge_waits(struct dlp_facts *facts, double ns)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double held = (double)all->held_ns, all_workers = (double)(facts->fruitful + facts->barren);
+	double barren = all_workers > 0 ? (double)facts->barren / all_workers : 0;
+
+	if (held >= LIMIT(HELD) * ns && !(1 - facts->idle >= LIMIT(HELD_BUSY))) {
+		held = fmin(held, ns);
+		charge(facts, DLP_CAUSE_SLOW_BATCH, held);
+		ns -= held;
+	}
+	if (barren >= LIMIT(BARREN)) {
+		charge(facts, DLP_CAUSE_IDLE_WORKERS, ns * barren);
+		ns *= 1 - barren;
+	}
+	charge_production(facts, ns);
+}
+
+/* On a CPU behind a batch's message: unpickling it costs by the byte, the rest is the sampler's. */
+static void charge_behind(struct dlp_facts *facts)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double behind = (double)all->behind_ns, handover = (double)all->handover_ns;
+	double unpickle = fmin(behind, (double)all->message_bytes * LIMIT(UNPICKLE_NS));
+
+	if (handover >= LIMIT(HANDED_OVER) * (handover + behind))
+		unpickle = behind;
+	charge(facts, DLP_CAUSE_BATCH_TRANSFER, handover + unpickle + (double)all->transfer_ns);
+	charge(facts, DLP_CAUSE_MAIN_PROCESS, behind - unpickle + (double)all->own_ns);
+}
+
+void dlp_gather_cost(struct dlp_facts *facts)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double start_ns = (double)(all->init_ns + all->teardown_ns);
+	double known = (double)all->getnext_ns;
+
+	facts->cost_ns = fmax((double)facts->sums->exposed_ns, known) + start_ns;
+	charge(facts, DLP_CAUSE_WORKER_STARTUP,
+	       start_ns + (double)(all->boot_ns + all->closing_ns));
+	if (facts->main_makes) {
+		charge_production(facts, facts->cost_ns - start_ns);
+		return;
+	}
+	charge_behind(facts);
+	charge(facts, facts->cpu.lack, (double)all->lack_ns);
+	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
+	/* a call that has not ended yet is a wait for a batch as well */
+	charge_waits(facts, (double)all->produce_ns +
+				    fmax(0, (double)facts->sums->exposed_ns - known));
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The numbers behind a verdict, the most telling first. */
+#include "diagnose_priv.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "summary.h"
+#include "system.h"
+#include "util.h"
+
+#define PCT(ratio) (dlp_percent(ratio).text)
+
+__attribute__((format(printf, 5, 6))) static void evidence(struct dlp_verdict *verdict,
+							   const char *metric, double value,
+							   const char *unit, const char *format,
+							   ...)
+{
+	struct dlp_evidence *entry;
+	va_list args;
+
+	if (verdict->evidence_cnt == DLP_EVIDENCE_MAX || !isfinite(value))
+		return;
+	entry = &verdict->evidence[verdict->evidence_cnt++];
+	entry->metric = metric;
+	entry->value = value;
+	entry->unit = unit;
+	va_start(args, format);
+	(void)vsnprintf(entry->text, sizeof(entry->text), format, args);
+	va_end(args);
+}
+
+static const char *share_metric(unsigned int state)
+{
+	static const char *const metrics[DLP_ST_MAX] = {
+		[DLP_ST_RUN] = "production_share.run",	 [DLP_ST_RUNQ] = "production_share.runq",
+		[DLP_ST_DISK] = "production_share.disk", [DLP_ST_FAULT] = "production_share.fault",
+		[DLP_ST_FS] = "production_share.fs",	 [DLP_ST_NET] = "production_share.net",
+		[DLP_ST_LOCK] = "production_share.lock", [DLP_ST_GIL] = "production_share.gil",
+		[DLP_ST_PIPE] = "production_share.pipe", [DLP_ST_SLEEP] = "production_share.sleep",
+		[DLP_ST_IDLE] = "production_share.idle", [DLP_ST_OTHER] = "production_share.other",
+	};
+
+	return metrics[state];
+}
+
+static void of_waiting(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loader *loader = facts->loader;
+
+	if (!isnan(facts->exposed))
+		evidence(verdict, "exposed_wait_ratio", facts->exposed, "ratio",
+			 "the training thread was inside GetNext for %.2f s of %.1f s, in %llu "
+			 "calls",
+			 facts->exposed * facts->window_s, facts->window_s,
+			 (unsigned long long)facts->calls);
+	if (loader && loader->getnext.cnt) {
+		double median = (double)dlp_hist_quantile(&loader->getnext, 0.5) / 1e3;
+		double p99 = (double)dlp_hist_quantile(&loader->getnext, 0.99) / 1e3;
+
+		evidence(verdict, "getnext_median_us", median, "us",
+			 "GetNext takes %.2f ms in the median and %.2f ms in the slowest hundredth",
+			 median / 1e3, p99 / 1e3);
+	}
+}
+
+static void of_startup(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double boot_ms = (double)(all->boot_ns + all->closing_ns) / 1e6;
+
+	if (facts->startup * facts->window_s < 1e-3)
+		return;
+	evidence(verdict, "startup_ratio", facts->startup, "ratio",
+		 "%llu times workers were started (%.2f s in iter()) and ended (%.2f s) outside "
+		 "GetNext; %.0f ms inside it",
+		 (unsigned long long)all->init_cnt, (double)all->init_ns / 1e9,
+		 (double)all->teardown_ns / 1e9, boot_ms);
+}
+
+static void of_queue(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	const struct dlp_loader *loader = facts->loader;
+	double held = all->produce_ns ? (double)all->held_ns / (double)all->produce_ns : NAN;
+
+	if (loader && loader->ready_cnt && !facts->main_makes)
+		evidence(verdict, "empty_fraction",
+			 (double)loader->empty_cnt / (double)loader->ready_cnt, "ratio",
+			 "%s of the calls found no batch ready; %.1f were on average",
+			 PCT((double)loader->empty_cnt / (double)loader->ready_cnt),
+			 (double)loader->ready_sum / (double)loader->ready_cnt);
+	if (held >= LIMIT(CANDIDATE))
+		evidence(verdict, "held_share", held, "ratio",
+			 "%s of the waiting for batches passed while a later one stood ready",
+			 PCT(held));
+}
+
+static void of_transfer(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	double batches = (double)all->batches * 1e6;
+
+	if (!all->batches || dlp_cost_share(facts, DLP_CAUSE_BATCH_TRANSFER) < LIMIT(CANDIDATE))
+		return;
+	evidence(verdict, "transfer_ms_per_batch", (double)all->transfer_ns / batches, "ms",
+		 "a finished batch takes %.2f ms to be read; then %.2f ms of waiting for its parts "
+		 "and %.2f ms of CPU, for %.1f kB",
+		 (double)all->transfer_ns / batches, (double)all->handover_ns / batches,
+		 (double)all->behind_ns / batches,
+		 (double)all->message_bytes / 1e3 / (double)all->batches);
+}
+
+static void of_production(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loader_sums *all = &facts->all;
+	const char *whose = facts->main_makes ? "GetNext's time" : "the workers' production time";
+
+	for (size_t i = 0; i < facts->share_cnt && i < 3; i++) {
+		const struct dlp_share *entry = &facts->share[i];
+
+		/* below a twentieth it explains nothing */
+		if (i && entry->share < 0.05)
+			break;
+		evidence(verdict, share_metric(entry->state), entry->share, "ratio",
+			 "%s of %s is spent %s", PCT(entry->share), whose,
+			 dlp_state_doing(entry->state));
+	}
+	if (!isnan(facts->idle) && !facts->main_makes)
+		evidence(verdict, "workers_idle_share", facts->idle, "ratio",
+			 "%zu worker%s waited for something to do %s of the time", facts->workers,
+			 facts->workers == 1 ? "" : "s", PCT(facts->idle));
+	if (all->made_cnt)
+		evidence(verdict, "produce_mean_us",
+			 (double)all->made_ns / 1e3 / (double)all->made_cnt, "us",
+			 "making a batch takes a worker %.2f ms on average, over %llu batches",
+			 (double)all->made_ns / 1e6 / (double)all->made_cnt,
+			 (unsigned long long)all->made_cnt);
+}
+
+static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_cpu_facts *cpu = &facts->cpu;
+
+	if (cpu->throttled >= LIMIT(THROTTLED) / 10)
+		evidence(verdict, "throttled_periods_share", cpu->throttled, "ratio",
+			 "the quota of %.2g CPUs stopped the group in %s of its periods",
+			 cpu->quota_cpus, PCT(cpu->throttled));
+	if (cpu->cpus && cpu->runnable > cpu->cpus)
+		evidence(verdict, "runnable_threads", cpu->runnable, "threads",
+			 "%.1f threads of the job ran or wanted to at a time, %.1f of them other "
+			 "threads of the workers; there are %u CPUs",
+			 cpu->runnable, cpu->pool, cpu->cpus);
+	if (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
+		evidence(verdict, "others_cpus", cpu->others_cpus, "CPUs",
+			 "processes outside the job used %.2f of %u CPUs", cpu->others_cpus,
+			 cpu->cpus);
+	if (cpu->steal >= LIMIT(STEAL) / 2)
+		evidence(verdict, "hypervisor_steal_share", cpu->steal, "ratio",
+			 "the hypervisor took %s of the CPUs' time", PCT(cpu->steal));
+	if (cpu->cpus_worker && cpu->cpus_worker < cpu->cpus)
+		evidence(verdict, "worker_cpus", cpu->cpus_worker, "CPUs",
+			 "a worker may run on %u of %u CPUs", cpu->cpus_worker, cpu->cpus);
+}
+
+static void of_memory(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	if (facts->system_time >= LIMIT(SYSTEM_TIME) / 2 &&
+	    facts->faults_per_ms >= LIMIT(FAULTS_PER_MS))
+		evidence(verdict, "faults_per_cpu_ms", facts->faults_per_ms, "1/ms",
+			 "%.0f page faults per ms of the workers' CPU time, %s of which passes in the "
+			 "kernel",
+			 facts->faults_per_ms, PCT(facts->system_time));
+}
+
+static void of_devices(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_model *model = facts->model;
+
+	for (size_t i = 0; i < model->device_cnt; i++) {
+		const struct dlp_device *device = &model->devices[i];
+		double median = (double)dlp_hist_quantile(&device->latency, 0.5) / 1e3;
+
+		if (!device->reads || !device->latency.cnt)
+			continue;
+		evidence(verdict, "block_read_latency_median_us", median, "us",
+			 "device %u:%u served %llu reads of %.1f KiB on average, %.2f ms in the "
+			 "median",
+			 device->dev >> 20, device->dev & 0xfffff,
+			 (unsigned long long)device->reads,
+			 (double)device->read_bytes / 1024 / (double)device->reads, median / 1e3);
+	}
+}
+
+static void of_sleepers(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_model *model = facts->model;
+
+	evidence(verdict, "stuck_s", facts->stuck_s, "s", "one GetNext has not ended for %.1f s",
+		 facts->stuck_s);
+	for (size_t i = 0; i < model->worker_cnt; i++) {
+		const struct dlp_thread *thread = dlp_split_thread(model, model->workers[i].pid);
+		double since;
+
+		if (!thread || model->workers[i].died_ns || !thread->since_ns ||
+		    thread->since_ns > model->end_ns)
+			continue;
+		since = (double)(model->end_ns - thread->since_ns) / 1e9;
+		if (thread->syscall >= 0)
+			evidence(verdict, "worker_wait_s", since, "s",
+				 "worker %u (main thread) has been %s for %.1f s (system call %d, "
+				 "object %#llx)",
+				 thread->tid, dlp_state_doing(thread->state), since,
+				 thread->syscall, (unsigned long long)thread->object);
+		else
+			evidence(verdict, "worker_wait_s", since, "s",
+				 "worker %u (main thread) has been %s for %.1f s", thread->tid,
+				 dlp_state_doing(thread->state), since);
+	}
+}
+
+static void of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_model *model = facts->model;
+	double kills = dlp_system_growth(&facts->sums->system_from, &facts->sums->system_to,
+					 DLP_SYS_VM, facts->sums->system_from.oom_kills,
+					 facts->sums->system_to.oom_kills);
+	char end[40];
+
+	for (size_t i = 0; i < model->worker_cnt; i++) {
+		const struct dlp_worker *worker = &model->workers[i];
+
+		if (worker->unexpected)
+			evidence(verdict, "worker_exit", worker->exit_code, "wait status",
+				 "worker %u ended unexpectedly: %s", worker->pid,
+				 dlp_summary_exit(worker->exit_code, end, sizeof(end)));
+	}
+	if (kills > 0)
+		evidence(verdict, "oom_kills", kills, "count",
+			 "the kernel killed %.0f process%s for want of memory", kills,
+			 kills > 1 ? "es" : "");
+	if (model->error_ns)
+		evidence(verdict, "worker_error_pid", model->error_pid, "pid",
+			 "worker %u sent an exception in place of a batch", model->error_pid);
+	if (model->shm_total && (double)model->shm_least < LIMIT(SHM_LOW) * (double)model->shm_total)
+		evidence(verdict, "shm_least_free_bytes", (double)model->shm_least, "bytes",
+			 "/dev/shm had at least once only %.1f of %.1f MB left",
+			 (double)model->shm_least / (1 << 20), (double)model->shm_total / (1 << 20));
+}
+
+static void of_loss(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	const struct dlp_loss *loss = &facts->loss;
+
+	if (loss->complete || !loss->reason_cnt)
+		return;
+	evidence(verdict, "events_lost", (double)loss->events, "count",
+		 "not everything was seen (%s: %llu): some figures may be short",
+		 loss->reason[0].id, (unsigned long long)loss->reason[0].count);
+}
+
+void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	bool stalled = verdict->bottleneck == DLP_BN_STALLED;
+
+	of_deaths(facts, verdict);
+	if (stalled && !facts->dead && !facts->failed)
+		of_sleepers(facts, verdict);
+	of_waiting(facts, verdict);
+	of_startup(facts, verdict);
+	if (!stalled) {
+		of_production(facts, verdict);
+		of_cpus(facts, verdict);
+		of_memory(facts, verdict);
+		of_queue(facts, verdict);
+		of_transfer(facts, verdict);
+	}
+	if (verdict->cause == DLP_CAUSE_DISK_READ || verdict->cause == DLP_CAUSE_PAGE_FAULT_READ)
+		of_devices(facts, verdict);
+	of_loss(facts, verdict);
+}
