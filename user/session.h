@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Capture: loads and attaches the BPF programs, hands out their events. The only module that
- * sees the skeleton. Everything it holds ends with the process, SIGKILL included: nothing is
+ * sees the skeleton (session*.c). Everything it holds ends with the process, SIGKILL included: nothing is
  * pinned, nothing is written to the target.
  */
 #ifndef DLP_SESSION_H
