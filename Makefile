@@ -86,7 +86,8 @@ USER_SRC := $(sort $(wildcard user/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
 # All that builds and runs without root: what unit tests may see.
 LIB := $(B)/libdlprof.a
-LIB_OBJ := $(filter-out $(B)/user/main.o $(B)/user/session.o,$(USER_OBJ))
+SESSION_OBJ := $(filter $(B)/user/session%.o,$(USER_OBJ))
+LIB_OBJ := $(filter-out $(B)/user/main.o $(SESSION_OBJ),$(USER_OBJ))
 TOOL := $(B)/dlprof-bpf
 
 # tests/*/test_NAME.c is a program; the folder's other .c files are linked into each of them.
@@ -139,7 +140,7 @@ $(SKEL): $(BPF_LINKED)
 	$(Q)$(BPFTOOL) gen skeleton $< name dlprof_bpf >$@
 
 # Order only: afterwards the dependency files know who includes the skeleton.
-$(B)/user/session.o: | $(SKEL)
+$(SESSION_OBJ): | $(SKEL)
 
 $(B)/%.o: %.c $(B)/flags
 	$(call msg,CC,$@)
@@ -153,7 +154,7 @@ $(LIB): $(LIB_OBJ) $(B)/parts
 
 LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
 
-$(TOOL): $(B)/user/main.o $(B)/user/session.o $(LIB)
+$(TOOL): $(B)/user/main.o $(SESSION_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
 
@@ -167,7 +168,7 @@ $(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name $* >$@
 
 $(BT_BIN:=.o) $(BT_HELP_OBJ): | $(SKEL) $(BT_SKEL)
-$(BT_BIN): $(B)/%: $(B)/%.o $(BT_HELP_OBJ) $(B)/user/session.o $(LIB)
+$(BT_BIN): $(B)/%: $(B)/%.o $(BT_HELP_OBJ) $(SESSION_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lcmocka $(LDLIBS))
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "session_priv.h"
+
+/*
+ * The syscall rung costs about 0.1 us a call (measured: getppid 226 ns without, 308 to 363 ns with
+ * it), so at this rate 1 % of a CPU. Above it, it is attached for one interval in so many.
+ */
+#define CALLS_PER_S_MAX 100000
+#define BURST_EVERY 10
+
+/* Keeps a link; false when libbpf could not attach. */
+static bool keep(struct dlp_session *session, struct bpf_link *link)
+{
+	if (!link)
+		return false;
+	session->link[session->link_cnt++] = link;
+	return true;
+}
+
+static bool attach_probe(struct dlp_session *session, const struct dlp_probe *probe)
+{
+	static const struct {
+		enum dlp_probe_id id;
+		const char *program;
+	} handlers[] = {
+		{ DLP_PROBE_SCOPE_ENTER, "dlp_scope_enter" }, { DLP_PROBE_SCOPE_EXIT, "dlp_scope_exit" },
+		{ DLP_PROBE_SCOPE_OP, "dlp_scope_op" },	      { DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
+		{ DLP_PROBE_QUEUE_RECV, "dlp_queue_recv" }, { DLP_PROBE_SEM_OPEN, "dlp_sem_open" },
+	};
+	/*
+	 * -1: a probe bound to one process does not follow fork; the programs filter. But the C
+	 * library is in every process of the machine: only the trainer's copy gets a probe.
+	 */
+	pid_t pid = probe->id == DLP_PROBE_SEM_OPEN ? session->opts.target->pid : -1;
+	LIBBPF_OPTS(bpf_uprobe_opts, opts);
+
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(handlers); i++) {
+		struct bpf_program *program;
+
+		if (handlers[i].id != probe->id)
+			continue;
+		program = bpf_object__find_program_by_name(session->skel->obj, handlers[i].program);
+		return keep(session, bpf_program__attach_uprobe_opts(program, pid, probe->path,
+								     probe->offset, &opts));
+	}
+	return false;
+}
+
+static enum dlp_feature feature_of(enum dlp_probe_id id)
+{
+	switch (id) {
+	case DLP_PROBE_QUEUE_SEND:
+	case DLP_PROBE_QUEUE_RECV:
+		return DLP_FEATURE_QUEUE_UPROBE;
+	case DLP_PROBE_SEM_OPEN:
+		return DLP_FEATURE_ITERATORS;
+	default:
+		return DLP_FEATURE_SCOPES;
+	}
+}
+
+/*
+ * Exits before entries: entries that are seen while their exits are not would stay on their
+ * thread's stack for good.
+ */
+static void attach_probes(struct dlp_session *session, bool entries)
+{
+	const struct dlp_target *target = session->opts.target;
+
+	for (size_t i = 0; i < target->probe_cnt; i++) {
+		const struct dlp_probe *probe = &target->probe[i];
+		enum dlp_feature feature = feature_of(probe->id);
+
+		if (!(session->wanted & (1u << feature)) ||
+		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
+			continue;
+		if (!attach_probe(session, probe))
+			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol, strerror(errno));
+		else if (feature == DLP_FEATURE_SCOPES)
+			session->scope_probe_cnt++;
+	}
+}
+
+static void attach_tracepoints(struct dlp_session *session)
+{
+	for (size_t i = 0; i < DLP_PROGRAM_CNT; i++) {
+		enum dlp_feature feature = dlp_programs[i].feature;
+
+		if (dlp_programs[i].attach != DLP_ATTACH_SECTION || !dlp_session_wants(session, i) ||
+		    !bpf_program__autoload(session->program[i]))
+			continue;
+		if (!keep(session, bpf_program__attach(session->program[i])) && !dlp_programs[i].optional)
+			dlp_session_refuse(session, feature, "cannot attach %s: %s", dlp_programs[i].name,
+			       strerror(errno));
+	}
+}
+
+/* One way to see batch messages is enough, and this one taxes every system call. */
+static void attach_syscall_rung(struct dlp_session *session)
+{
+	if (session->wanted & DLP_FEATURE_BIT(QUEUE_UPROBE)) {
+		session->wanted &= ~DLP_FEATURE_BIT(QUEUE_SYSCALL);
+		return;
+	}
+	if (!(session->wanted & DLP_FEATURE_BIT(QUEUE_SYSCALL)))
+		return;
+	session->calls_link = bpf_program__attach(session->skel->progs.dlp_queue_exit);
+	if (!session->calls_link)
+		dlp_session_refuse(session, DLP_FEATURE_QUEUE_SYSCALL, "cannot attach to raw_syscalls/sys_exit: %s",
+		       strerror(errno));
+}
+
+int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *failure)
+{
+	/* births first, so that no process falls between the list of the job and its followers */
+	attach_tracepoints(session);
+	if (session->wanted & DLP_FEATURE_BIT(CLOCK_ITER)) {
+		session->sweep_link = bpf_program__attach_iter(session->skel->progs.dlp_sweep_tasks, NULL);
+		if (!session->sweep_link)
+			dlp_session_refuse(session, DLP_FEATURE_CLOCK_ITER, "cannot attach the task iterator: %s",
+			       strerror(errno));
+	}
+	attach_probes(session, false);
+	attach_probes(session, true);
+	attach_syscall_rung(session);
+	dlp_session_attach_sampler(session);
+	if (session->wanted & DLP_FEATURE_BIT(SCOPES) && !session->scope_probe_cnt)
+		dlp_session_refuse(session, DLP_FEATURE_SCOPES, "no probe point");
+	session->active = session->wanted;
+	if (!(session->opts.without & DLP_FEATURE_BIT(SCOPES)) &&
+	    !(session->active & DLP_FEATURE_BIT(SCOPES))) {
+		failure->unsupported = true;
+		snprintf(failure->text, sizeof(failure->text),
+			 "GetNext cannot be seen: %s", session->refused[DLP_FEATURE_SCOPES]);
+		return -1;
+	}
+	return 0;
+}
+
+void dlp_session_pace(struct dlp_session *session)
+{
+	_cleanup_free_ uint64_t *room = calloc((size_t)session->cpus, sizeof(*room));
+	uint64_t now = dlp_now_ns(), seen, last_ns = session->calls_ns;
+	double rate;
+
+	if (!(session->active & DLP_FEATURE_BIT(QUEUE_SYSCALL)) || !room)
+		return;
+	if (!session->calls_link) {
+		session->paused_cnt++;
+		if (--session->pause_left)
+			return;
+		session->calls_link = bpf_program__attach(session->skel->progs.dlp_queue_exit);
+		session->calls_seen = dlp_session_counter(session, DLP_CNT_SYSCALL_SEEN, room);
+		session->calls_ns = dlp_now_ns();
+		/* cannot attach any more: try again in the next interval */
+		session->pause_left = session->calls_link ? 0 : 1;
+		return;
+	}
+	seen = dlp_session_counter(session, DLP_CNT_SYSCALL_SEEN, room);
+	rate = last_ns && now > last_ns ? (double)(seen - session->calls_seen) * DLP_NS_PER_S /
+						 (double)(now - last_ns) : 0;
+	session->calls_seen = seen;
+	session->calls_ns = now;
+	if (rate <= CALLS_PER_S_MAX)
+		return;
+	bpf_link__destroy(session->calls_link);
+	session->calls_link = NULL;
+	session->pause_left = BURST_EVERY - 1;
+}
