@@ -148,6 +148,9 @@ static int gather(struct loop *loop)
 	err = emit_counters(loop);
 	if (err)
 		return err;
+	err = dlp_session_others(loop->session, take, loop);
+	if (err == -ENOMEM)
+		return err;
 	err = dlp_session_sweep(loop->session, take, loop);
 	return err == -ENOMEM ? err : 0;
 }
