@@ -39,7 +39,7 @@ struct throttling {
 struct dlp_cgroup {
 	const char *root;
 	pid_t pid;
-	int fd; /* /proc/PID/cgroup */
+	int fd;			   /* /proc/PID/cgroup */
 	char groups[GROUPS_BYTES]; /* what it said when the places were looked up */
 	struct place cpu, memory;
 	char counted[PATH_MAX]; /* group below cpu.mount whose counters `seen` are */
@@ -242,7 +242,8 @@ static bool exists(const struct place *place)
 	struct stat st;
 
 	return place->mount[0] &&
-	       snprintf(full, sizeof(full), "%s%s", place->mount, place->path) < (int)sizeof(full) &&
+	       snprintf(full, sizeof(full), "%s%s", place->mount, place->path) <
+		       (int)sizeof(full) &&
 	       !stat(full, &st) && S_ISDIR(st.st_mode);
 }
 

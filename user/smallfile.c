@@ -30,7 +30,7 @@ int dlp_smallfile_bytes(int fd, char *buf, size_t size, size_t *ret_bytes)
 
 int dlp_smallfile_text(int fd, char *buf, size_t size)
 {
-	size_t bytes;
+	size_t bytes = 0;
 	int err;
 
 	err = dlp_smallfile_bytes(fd, buf, size, &bytes);

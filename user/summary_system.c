@@ -112,7 +112,8 @@ json_t *dlp_doc_system(struct dlp_doc *doc)
 	/* the total is told even when it is 0: without it nobody has looked at other processes */
 	bool watched = system->others_ns != 0;
 
-	dlp_doc_set(doc, object, "cpus", dlp_json_known(last->cpus ? last->cpus : doc->facts->cpus));
+	dlp_doc_set(doc, object, "cpus",
+		    dlp_json_known(last->cpus ? last->cpus : doc->facts->cpus));
 	dlp_doc_set(doc, object, "cpus_allowed",
 		    dlp_json_known(last->cpus_allowed ? last->cpus_allowed :
 							doc->facts->cpus_allowed));

@@ -26,8 +26,6 @@ enum file {
 	FILE_PSI_IO,
 	FILE_PSI_MEMORY,
 	FILE_ONLINE,
-	FILE_MACHINE_MAX, /* those from here on are the trainer's, in its folder of /proc */
-	FILE_STATUS = FILE_MACHINE_MAX,
 	FILE_MAX,
 };
 
@@ -39,7 +37,6 @@ static const char *const names[FILE_MAX] = {
 	[FILE_PSI_IO] = "proc/pressure/io",
 	[FILE_PSI_MEMORY] = "proc/pressure/memory",
 	[FILE_ONLINE] = "sys/devices/system/cpu/online",
-	[FILE_STATUS] = "status",
 };
 
 struct cpu_bits {
@@ -50,16 +47,16 @@ struct dlp_sysfacts {
 	const char *root;
 	pid_t trainer;
 	int fd[FILE_MAX]; /* kept open: reading again gives new figures */
+	int status_fd;	  /* /proc/PID/status of the trainer, likewise */
 	struct dlp_cgroup *cgroup;
 	struct dlp_ev_system last; /* the event before; hdr.size 0 = none */
 	char text[TEXT_BYTES];
 };
 
 /* Into facts->text; false when it cannot be read. */
-static bool read_text(struct dlp_sysfacts *facts, enum file file)
+static bool read_text(struct dlp_sysfacts *facts, int fd)
 {
-	return facts->fd[file] >= 0 &&
-	       !dlp_smallfile_text(facts->fd[file], facts->text, sizeof(facts->text));
+	return fd >= 0 && !dlp_smallfile_text(fd, facts->text, sizeof(facts->text));
 }
 
 static bool read_cpu(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
@@ -68,12 +65,13 @@ static bool read_cpu(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 	uint64_t ticks[8], tick_ns = dlp_proc_tick_ns();
 	const char *at;
 
-	if (!read_text(facts, FILE_STAT))
+	if (!read_text(facts, facts->fd[FILE_STAT]))
 		return false;
 	at = dlp_smallfile_value(facts->text, "cpu");
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(ticks); i++) {
 		/* the bound keeps sums in range */
-		if (!at || !dlp_smallfile_number(&at, &ticks[i]) || ticks[i] > UINT64_MAX / 8 / tick_ns)
+		if (!at || !dlp_smallfile_number(&at, &ticks[i]) ||
+		    ticks[i] > UINT64_MAX / 8 / tick_ns)
 			return false;
 	}
 	ret->busy_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) * tick_ns;
@@ -95,7 +93,8 @@ static bool read_memory(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 {
 	uint64_t total, available, swap_total, swap_free;
 
-	if (!read_text(facts, FILE_MEMINFO) || !memory_bytes(facts->text, "MemTotal", &total) ||
+	if (!read_text(facts, facts->fd[FILE_MEMINFO]) ||
+	    !memory_bytes(facts->text, "MemTotal", &total) ||
 	    !memory_bytes(facts->text, "MemAvailable", &available) ||
 	    !memory_bytes(facts->text, "SwapTotal", &swap_total) ||
 	    !memory_bytes(facts->text, "SwapFree", &swap_free))
@@ -112,7 +111,7 @@ static bool read_vm(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 	uint64_t scanned, swapped_in, kills;
 
 	/* one line for all zones since 4.8 */
-	if (!read_text(facts, FILE_VMSTAT) ||
+	if (!read_text(facts, facts->fd[FILE_VMSTAT]) ||
 	    !dlp_smallfile_keyed(facts->text, "pgscan_direct", &scanned) ||
 	    !dlp_smallfile_keyed(facts->text, "oom_kill", &kills))
 		return false;
@@ -130,7 +129,7 @@ static bool read_stalled(struct dlp_sysfacts *facts, enum file file, uint64_t *r
 {
 	const char *some, *at, *end;
 
-	if (!read_text(facts, file))
+	if (!read_text(facts, facts->fd[file]))
 		return false;
 	some = dlp_smallfile_value(facts->text, "some");
 	at = some ? strstr(some, "total=") : NULL;
@@ -220,10 +219,10 @@ static void read_cpus(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 	struct cpu_bits online, allowed;
 	const char *list;
 
-	if (!read_text(facts, FILE_ONLINE) || !parse_cpus(facts->text, &online))
+	if (!read_text(facts, facts->fd[FILE_ONLINE]) || !parse_cpus(facts->text, &online))
 		return;
 	ret->cpus = common_cpus(&online, &online);
-	if (!read_text(facts, FILE_STATUS))
+	if (!read_text(facts, facts->status_fd))
 		return;
 	list = dlp_smallfile_value(facts->text, "Cpus_allowed_list");
 	if (list && parse_cpus(list, &allowed))
@@ -243,7 +242,8 @@ static bool is_gone(const struct dlp_sysfacts *facts)
 static void keep_last(const struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 {
 	const struct dlp_ev_system *last = &facts->last;
-	uint32_t lost = last->known & ~ret->known & (DLP_SYS_QUOTA | DLP_SYS_GROUPMEM | DLP_SYS_SHM);
+	uint32_t lost = last->known & ~ret->known &
+			(DLP_SYS_QUOTA | DLP_SYS_GROUPMEM | DLP_SYS_SHM);
 	bool lost_cpus = last->cpus_allowed && !ret->cpus_allowed;
 
 	if ((!lost && !lost_cpus) || !is_gone(facts))
@@ -268,21 +268,19 @@ static void keep_last(const struct dlp_sysfacts *facts, struct dlp_ev_system *re
 	ret->known |= lost;
 }
 
-static int open_file(const char *root, pid_t trainer, enum file file)
+static int open_file(const char *root, const char *name)
 {
 	char path[PATH_MAX];
-	int len;
 
-	if (file < FILE_MACHINE_MAX)
-		len = snprintf(path, sizeof(path), "%s/%s", root, names[file]);
-	else
-		len = snprintf(path, sizeof(path), "%s/proc/%d/%s", root, (int)trainer, names[file]);
-	return len < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+	if (snprintf(path, sizeof(path), "%s/%s", root, name) >= (int)sizeof(path))
+		return -1;
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 }
 
 int dlp_sysfacts_new(const char *root, pid_t trainer, struct dlp_sysfacts **ret)
 {
 	struct dlp_sysfacts *facts;
+	char status[32];
 	int err;
 
 	facts = calloc(1, sizeof(*facts));
@@ -296,7 +294,9 @@ int dlp_sysfacts_new(const char *root, pid_t trainer, struct dlp_sysfacts **ret)
 	facts->root = root;
 	facts->trainer = trainer;
 	for (unsigned int i = 0; i < FILE_MAX; i++)
-		facts->fd[i] = open_file(root, trainer, i);
+		facts->fd[i] = open_file(root, names[i]);
+	(void)snprintf(status, sizeof(status), "proc/%d/status", (int)trainer);
+	facts->status_fd = open_file(root, status);
 	*ret = facts;
 	return 0;
 }
@@ -307,6 +307,7 @@ void dlp_sysfacts_free(struct dlp_sysfacts *facts)
 		return;
 	for (unsigned int i = 0; i < FILE_MAX; i++)
 		dlp_cleanup_close(&facts->fd[i]);
+	dlp_cleanup_close(&facts->status_fd);
 	dlp_cgroup_free(facts->cgroup);
 	free(facts);
 }

@@ -24,9 +24,11 @@
 #define MOUNT_CPU(ROOT)                                                                            \
 	"32 31 0:29 " ROOT " /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup "       \
 	"rw,cpu,cpuacct\n"
-#define MOUNT_CPUSET "33 31 0:30 / /sys/fs/cgroup/cpuset rw,nosuid shared:10 - cgroup none rw,cpuset\n"
+#define MOUNT_CPUSET                                                                               \
+	"33 31 0:30 / /sys/fs/cgroup/cpuset rw,nosuid shared:10 - cgroup none rw,cpuset\n"
 #define MOUNT_MEMORY(ROOT)                                                                         \
-	"34 31 0:31 " ROOT " /sys/fs/cgroup/memory rw shared:11 master:4 - cgroup cgroup rw,memory\n"
+	"34 31 0:31 " ROOT                                                                         \
+	" /sys/fs/cgroup/memory rw shared:11 master:4 - cgroup cgroup rw,memory\n"
 #define MOUNT_V2(ROOT) "35 24 0:32 " ROOT " /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
 #define MOUNT_V2_BESIDE "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
 #define V1_NONE "9223372036854771712\n"
@@ -84,8 +86,9 @@ static void cpu_v1(const char *group, int quota_us, int period_us, int periods, 
 	write_in(folder, "cpu.cfs_quota_us", text);
 	(void)snprintf(text, sizeof(text), "%d\n", period_us);
 	write_in(folder, "cpu.cfs_period_us", text);
-	(void)snprintf(text, sizeof(text), "nr_periods %d\nnr_throttled %d\nthrottled_time %d000000\n",
-		       periods, throttled, throttled);
+	(void)snprintf(text, sizeof(text),
+		       "nr_periods %d\nnr_throttled %d\nthrottled_time %d000000\n", periods,
+		       throttled, throttled);
 	write_in(folder, "cpu.stat", text);
 }
 
@@ -282,7 +285,8 @@ static void from_inside_a_container(void **state)
 	look();
 	assert_nothing();
 	/* of several mounts the one that shows most */
-	mounts(TMPFS MOUNT_CPU("/docker/abc") "40 1 0:29 /docker /mnt/with\\040blank rw - cgroup c rw,cpu\n");
+	mounts(TMPFS MOUNT_CPU(
+		"/docker/abc") "40 1 0:29 /docker /mnt/with\\040blank rw - cgroup c rw,cpu\n");
 	groups("3:cpu,cpuacct:/docker/abc\n");
 	write_in("mnt/with blank", "cpu.cfs_quota_us", "10000\n");
 	write_in("mnt/with blank", "cpu.cfs_period_us", "100000\n");
@@ -424,15 +428,29 @@ static void what_is_missing_is_unknown(void **state)
 static void rubbish_is_unknown(void **state)
 {
 	static const char *const bad_max[] = {
-		"", "\n", "max", "maximum 100000\n", "-5 100000\n", "50000\n", "50000 0\n", "0 100000\n",
-		"50000 x\n", "99999999999999999999 100000\n", "50000x 100000\n",
+		"",
+		"\n",
+		"max",
+		"maximum 100000\n",
+		"-5 100000\n",
+		"50000\n",
+		"50000 0\n",
+		"0 100000\n",
+		"50000 x\n",
+		"99999999999999999999 100000\n",
+		"50000x 100000\n",
 	};
 	static const char *const bad_groups[] = {
-		"", "\n", ":", "::", "0::\n", "0:/\n", "x\n", "0::relative\n", "0:cpu:x\n", "::::\n",
+		"",	     "\n",     ":", "::", "0::\n", "0:/\n", "x\n", "0::relative\n",
+		"0:cpu:x\n", "::::\n",
 	};
 	static const char *const bad_mounts[] = {
-		"", "\n", " - \n", "35 24 0:32 / /sys/fs/cgroup rw\n",
-		"35 24 0:32 / - cgroup2 cgroup2 rw\n", "35 24 0:32 / /sys/fs/cgroup rw - cgroup2\n",
+		"",
+		"\n",
+		" - \n",
+		"35 24 0:32 / /sys/fs/cgroup rw\n",
+		"35 24 0:32 / - cgroup2 cgroup2 rw\n",
+		"35 24 0:32 / /sys/fs/cgroup rw - cgroup2\n",
 		"35 24 0:32 / /sys/fs/cgroup rw - cgroup cgroup2 rw\n",
 	};
 

@@ -27,9 +27,11 @@ static size_t added_cnt;
 
 static void add_process(int pid, int ppid)
 {
-	tree_add_process(&tree, &(struct tree_process){
-					.pid = pid, .ppid = ppid, .comm = "python",
-					.exe = "/usr/bin/python3", .cmdline = "python|train.py" });
+	tree_add_process(&tree, &(struct tree_process){ .pid = pid,
+							.ppid = ppid,
+							.comm = "python",
+							.exe = "/usr/bin/python3",
+							.cmdline = "python|train.py" });
 }
 
 static int start(void **state)
@@ -107,9 +109,13 @@ static void figures_are_those_of_proc(void **state)
 static void lives_come_from_events(void **state)
 {
 	const struct dlp_ev_fork fork = {
-		.hdr = { .size = sizeof(fork), .kind = DLP_EV_FORK, .ts_ns = CHILD_BORN_NS,
-			 .tgid = TRAINER, .tid = TRAINER },
-		.child_tgid = CHILD, .child_tid = CHILD,
+		.hdr = { .size = sizeof(fork),
+			 .kind = DLP_EV_FORK,
+			 .ts_ns = CHILD_BORN_NS,
+			 .tgid = TRAINER,
+			 .tid = TRAINER },
+		.child_tgid = CHILD,
+		.child_tid = CHILD,
 	};
 	const struct dlp_ev_exit exit = {
 		.hdr = { .size = sizeof(exit), .kind = DLP_EV_EXIT, .tgid = CHILD, .tid = CHILD },

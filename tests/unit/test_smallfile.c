@@ -76,8 +76,17 @@ static void cut_lines_are_left_out(void **state)
 
 static void numbers_stand_alone(void **state)
 {
-	static const char *const bad[] = { "", " ", "x", "-1", "+1", "1x", "0x10", "1.5", "\n1",
-					   "18446744073709551616", "99999999999999999999999999" };
+	static const char *const bad[] = { "",
+					   " ",
+					   "x",
+					   "-1",
+					   "+1",
+					   "1x",
+					   "0x10",
+					   "1.5",
+					   "\n1",
+					   "18446744073709551616",
+					   "99999999999999999999999999" };
 	const char *text = " \t7 18446744073709551615\nrest", *at = text;
 	uint64_t value = 0;
 

@@ -16,12 +16,30 @@ static void add_snapshots(void)
 
 	*first = (struct dlp_ev_system){
 		.hdr = { .size = sizeof(*first), .kind = DLP_EV_SYSTEM, .ts_ns = JOB_START_NS },
-		.known = 0x7f, .cpus = 8, .cpus_allowed = 6, .quota_us = 150000, .period_us = 100000,
-		.periods = 7, .throttled_periods = 6, .throttled_ns = 5000, .busy_ns = 1000,
-		.steal_ns = 1000, .mem_total = 1 << 30, .mem_available = 1 << 29,
-		.swap_total = 4096, .swap_free = 4096, .reclaim_pages = 70, .swap_in_pages = 80,
-		.oom_kills = 90, .group_limit = 1 << 28, .group_used = 1 << 20, .psi_cpu_us = 1000,
-		.psi_io_us = 2000, .psi_memory_us = 3000, .shm_total = 1 << 26, .shm_free = 1 << 26,
+		.known = 0x7f,
+		.cpus = 8,
+		.cpus_allowed = 6,
+		.quota_us = 150000,
+		.period_us = 100000,
+		.periods = 7,
+		.throttled_periods = 6,
+		.throttled_ns = 5000,
+		.busy_ns = 1000,
+		.steal_ns = 1000,
+		.mem_total = 1 << 30,
+		.mem_available = 1 << 29,
+		.swap_total = 4096,
+		.swap_free = 4096,
+		.reclaim_pages = 70,
+		.swap_in_pages = 80,
+		.oom_kills = 90,
+		.group_limit = 1 << 28,
+		.group_used = 1 << 20,
+		.psi_cpu_us = 1000,
+		.psi_io_us = 2000,
+		.psi_memory_us = 3000,
+		.shm_total = 1 << 26,
+		.shm_free = 1 << 26,
 	};
 	*last = *first;
 	last->hdr.ts_ns += 12 * SECOND;
@@ -75,16 +93,11 @@ static void every_figure(void **state)
 static void parts_may_be_unknown(void **state)
 {
 	static const char *const paths[] = {
-		"system.cgroup.quota_cpus",
-		"system.cgroup.periods",
-		"system.cgroup.throttled_us",
-		"system.memory.total_bytes",
-		"system.memory.swap_used_bytes",
-		"system.memory.group_limit_bytes",
-		"system.memory.group_used_bytes",
-		"system.memory.oom_kills",
-		"system.memory.pressure.io_us",
-		"system.shm.total_bytes",
+		"system.cgroup.quota_cpus",	  "system.cgroup.periods",
+		"system.cgroup.throttled_us",	  "system.memory.total_bytes",
+		"system.memory.swap_used_bytes",  "system.memory.group_limit_bytes",
+		"system.memory.group_used_bytes", "system.memory.oom_kills",
+		"system.memory.pressure.io_us",	  "system.shm.total_bytes",
 		"system.hypervisor_steal_us",
 	};
 

@@ -32,8 +32,9 @@ static const char *const machine_files[] = {
 /* A machine whose every figure is another number. */
 static void write_machine(void)
 {
-	tree_text(&tree, "proc/stat", "cpu  1 20 300 4000 50000 600000 7000000 80000000 1 20\n"
-				      "cpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n");
+	tree_text(&tree, "proc/stat",
+		  "cpu  1 20 300 4000 50000 600000 7000000 80000000 1 20\n"
+		  "cpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n");
 	tree_text(&tree, "proc/meminfo",
 		  "MemTotal:       1000 kB\nMemFree:         111 kB\nMemAvailable:    400 kB\n"
 		  "SwapCached:        9 kB\nSwapTotal:       200 kB\nSwapFree:         50 kB\n");
@@ -208,11 +209,11 @@ static void cpu_lists_are_strict(void **state)
 		const char *text;
 		uint32_t cpus;
 	} cases[] = {
-		{ "0\n", 1 },	       { "0-3\n", 4 },	 { "0-3,2-5\n", 6 },
-		{ "8191\n", 1 },       { "8192\n", 0 },	 { "0-99999999999\n", 8192 },
-		{ "5-3\n", 0 },	       { "\n", 0 },	 { "", 0 },
-		{ "-1\n", 0 },	       { "0,\n", 0 },	 { "0-\n", 0 },
-		{ "0x\n", 0 },	       { "0 1\n", 0 },	 { "all\n", 0 },
+		{ "0\n", 1 },	 { "0-3\n", 4 },  { "0-3,2-5\n", 6 },
+		{ "8191\n", 1 }, { "8192\n", 0 }, { "0-99999999999\n", 8192 },
+		{ "5-3\n", 0 },	 { "\n", 0 },	  { "", 0 },
+		{ "-1\n", 0 },	 { "0,\n", 0 },	  { "0-\n", 0 },
+		{ "0x\n", 0 },	 { "0 1\n", 0 },  { "all\n", 0 },
 	};
 
 	(void)state;

@@ -104,8 +104,11 @@ static void without_one_before_the_window(void **state)
 
 static void quota_and_throttling(void **state)
 {
-	struct dlp_ev_system from = { .known = DLP_SYS_QUOTA, .quota_us = 50000,
-				      .period_us = 100000, .periods = 10, .throttled_periods = 5 };
+	struct dlp_ev_system from = { .known = DLP_SYS_QUOTA,
+				      .quota_us = 50000,
+				      .period_us = 100000,
+				      .periods = 10,
+				      .throttled_periods = 5 };
 	struct dlp_ev_system to = from;
 
 	(void)state;
@@ -139,10 +142,12 @@ static void quota_and_throttling(void **state)
 
 static void shares_of_the_machine(void **state)
 {
-	struct dlp_ev_system from = { .known = DLP_SYS_CPU, .busy_ns = 100, .idle_ns = 200,
-				      .steal_ns = 300 };
-	struct dlp_ev_system to = { .known = DLP_SYS_CPU, .busy_ns = 150, .idle_ns = 230,
-				    .steal_ns = 320 };
+	struct dlp_ev_system from = {
+		.known = DLP_SYS_CPU, .busy_ns = 100, .idle_ns = 200, .steal_ns = 300
+	};
+	struct dlp_ev_system to = {
+		.known = DLP_SYS_CPU, .busy_ns = 150, .idle_ns = 230, .steal_ns = 320
+	};
 
 	(void)state;
 	CLOSE(dlp_system_idle(&from, &to), 0.3);
@@ -222,12 +227,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(snapshots_at_the_edges),
-		TEST(without_one_before_the_window),
-		TEST(quota_and_throttling),
-		TEST(shares_of_the_machine),
-		TEST(others_count_from_the_opening),
-		TEST(many_others_are_bounded),
+		TEST(snapshots_at_the_edges),	     TEST(without_one_before_the_window),
+		TEST(quota_and_throttling),	     TEST(shares_of_the_machine),
+		TEST(others_count_from_the_opening), TEST(many_others_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
