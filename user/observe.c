@@ -309,6 +309,7 @@ static void describe(struct loop *loop)
 	if (active & DLP_FEATURE_BIT(CLOCKS))
 		facts->clock_rung = active & DLP_FEATURE_BIT(TASK_STORAGE) ? "task storage" : "hash";
 	facts->block_seen = active & DLP_FEATURE_BIT(BLOCK);
+	facts->waits_seen = active & DLP_FEATURE_BIT(WAITS);
 	facts->process_seen = active & DLP_FEATURE_BIT(PROCESS);
 	facts->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	facts->device_name = dlp_sysfs_block_name;
