@@ -15,6 +15,7 @@
 #include "decode.h"
 #include "diagnose.h"
 #include "jobs.h"
+#include "labels.h"
 #include "sysfs.h"
 #include "text.h"
 #include "util.h"
@@ -32,6 +33,7 @@ struct loop {
 	struct dlp_session *session;
 	struct dlp_session_info info;
 	struct dlp_jobs *jobs;
+	struct dlp_labels *labels;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
@@ -54,6 +56,8 @@ static int take(void *ctx, const void *data, size_t bytes)
 
 	if (!dlp_event_check(data, bytes, &room, &hdr)) {
 		if (loop->end_ns && hdr->ts_ns > loop->end_ns)
+			return 0;
+		if (!dlp_labels_apply(loop->labels, hdr))
 			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
 		if (loop->ob->events)
@@ -394,6 +398,9 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	int err;
 
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
+	if (!err)
+		err = dlp_labels_new(loop->ob->options->labels, loop->ob->options->label_cnt, NULL,
+				     loop, &loop->labels);
 	if (err)
 		goto fail;
 	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */
@@ -429,6 +436,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	/* probes first: the target is not ours */
 	dlp_session_free(loop.session);
 	dlp_jobs_free(loop.jobs);
+	dlp_labels_free(loop.labels);
 	dlp_cleanup_close(&loop.epoll_fd);
 	dlp_cleanup_close(&loop.signal_fd);
 	dlp_cleanup_close(&loop.target_fd);
