@@ -24,7 +24,7 @@
 #define ELAPSED_MIN_NS DLP_NS_PER_MS
 
 struct label {
-	uint32_t every;	  /* as the capture side was told; 1 = all of them */
+	uint32_t every;	 /* as the capture side was told; 1 = all of them */
 	uint64_t scopes; /* in this interval, those not sent included */
 	bool unwanted;
 };
@@ -125,8 +125,7 @@ static void settle(struct dlp_labels *labels, uint64_t now_ns)
 		if (label->unwanted)
 			set_every(labels, i, DLP_LABEL_NONE);
 		else
-			set_every(labels, i,
-				  every_for(label, (double)label->scopes * per_s, most));
+			set_every(labels, i, every_for(label, (double)label->scopes * per_s, most));
 		label->scopes = 0;
 	}
 	labels->start_ns = now_ns;

@@ -85,8 +85,7 @@ int dlp_stage_scope(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	struct dlp_stage *stage;
 	int err;
 
-	if (!dlp_in_window(model, ev->hdr.ts_ns) ||
-	    (ev->hdr.flags & DLP_SCOPE_GETNEXT && !worker))
+	if (!dlp_in_window(model, ev->hdr.ts_ns) || (ev->hdr.flags & DLP_SCOPE_GETNEXT && !worker))
 		return 0;
 	at = stage_of(model, ev->label, worker, &err);
 	if (err)
@@ -98,8 +97,7 @@ int dlp_stage_scope(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	stage = &model->stages[at];
 	add(model, &stage->sum, ev, weight);
 	dlp_hist_add_times(&stage->duration,
-			   dlp_less(ev->hdr.ts_ns, dlp_max(ev->start_ns, model->start_ns)),
-			   weight);
+			   dlp_less(ev->hdr.ts_ns, dlp_max(ev->start_ns, model->start_ns)), weight);
 	return 0;
 }
 

@@ -13,9 +13,8 @@ static double base_ns(const struct dlp_model *model, bool worker)
 	struct dlp_clock sum;
 
 	if (!worker)
-		return model->end_ns > model->start_ns ?
-			       (double)(model->end_ns - model->start_ns) :
-			       NAN;
+		return model->end_ns > model->start_ns ? (double)(model->end_ns - model->start_ns) :
+							 NAN;
 	(void)dlp_split_workers(model, &sum);
 	dlp_split_add(&sum, gone);
 	sum.ns[DLP_ST_IDLE] = 0;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fsname.h"
 #include "split.h"
@@ -91,8 +92,7 @@ static json_t *wait_group(struct dlp_doc *doc, const struct dlp_wait_group *grou
 						json_null());
 	dlp_doc_set(doc, entry, "filesystem",
 		    dlp_json_text(dlp_fsname(group->fs_magic, buf, sizeof(buf))));
-	dlp_doc_set(doc, entry, "device",
-		    group->dev ? device_name(doc, group->dev) : json_null());
+	dlp_doc_set(doc, entry, "device", group->dev ? device_name(doc, group->dev) : json_null());
 	dlp_doc_set(doc, entry, "count", dlp_json_count(group->cnt));
 	dlp_doc_set(doc, entry, "total_us", dlp_json_us(group->total_ns));
 	dlp_doc_set(doc, entry, "max_us", dlp_json_us(group->max_ns));
@@ -147,8 +147,7 @@ static json_t *by_worker(struct dlp_doc *doc, const struct dlp_device *device)
 	struct dlp_reader sorted[DLP_MODEL_READERS_MAX];
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < device->reader_cnt; i++)
-		sorted[i] = device->reader[i];
+	memcpy(sorted, device->reader, sizeof(sorted));
 	qsort(sorted, device->reader_cnt, sizeof(*sorted), more_bytes_first);
 	for (size_t i = 0; i < device->reader_cnt; i++)
 		dlp_doc_push(doc, array, reader(doc, &sorted[i]));
