@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dlprof/config.h"
 #include "util.h"
 
 /*

@@ -11,14 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dlprof/config.h"
 #include "dlprof/event.h"
 
 struct dlp_labels;
 
-/* As `every`: no scopes of this label at all. */
-#define DLP_LABEL_NONE UINT32_MAX
-
-/* From now on one in `every` scopes of the label is to be sent. 0, or a negative errno. */
+/* From now on one in `every` scopes of the label is to be sent, or none (DLP_LABEL_NONE). 0 or -errno. */
 typedef int (*dlp_label_limit_fn)(void *ctx, uint32_t label, uint32_t every);
 
 /*

@@ -77,6 +77,13 @@ static int add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
 	return 0;
 }
 
+static int limit_label(void *ctx, uint32_t label, uint32_t every)
+{
+	struct loop *loop = ctx;
+
+	return dlp_session_label(loop->session, label, every);
+}
+
 static int emit_window(struct loop *loop, uint32_t phase, uint64_t now_ns)
 {
 	struct dlp_ev_window event = {
@@ -399,8 +406,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
 	if (!err)
-		err = dlp_labels_new(loop->ob->options->labels, loop->ob->options->label_cnt, NULL,
-				     loop, &loop->labels);
+		err = dlp_labels_new(loop->ob->options->labels, loop->ob->options->label_cnt,
+				     limit_label, loop, &loop->labels);
 	if (err)
 		goto fail;
 	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "dlprof/config.h"
 #include "labels.h"
 #include "util.h"
 
