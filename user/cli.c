@@ -93,6 +93,20 @@ static int take_events(struct dlp_options *options, const char *arg, char *why, 
 	return take_file(arg, &options->events, why, why_size);
 }
 
+static int take_labels(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	if (!*arg) {
+		say(why, why_size, "no pattern");
+		return -EINVAL;
+	}
+	if (options->label_cnt == DLP_LABEL_GLOBS_MAX) {
+		say(why, why_size, "more than %d patterns", DLP_LABEL_GLOBS_MAX);
+		return -E2BIG;
+	}
+	options->labels[options->label_cnt++] = arg;
+	return 0;
+}
+
 static int take_ring_size(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), factor = 1, value;
@@ -172,6 +186,8 @@ static const struct cli_option {
 	  "one line per interval; default 1, at least 100ms" },
 	{ "quiet", NULL, take_quiet, "no lines per interval, only the summary" },
 	{ "events", "FILE", take_events, "write every event as a line of text (for debugging)" },
+	{ "labels", "GLOB", take_labels,
+	  "only the record_function labels that match (repeatable)" },
 	{ "long-wait", "DURATION", take_long_wait,
 	  "report blocked intervals from this length on; default 1ms" },
 	{ "ring-size", "BYTES", take_ring_size,

@@ -19,6 +19,9 @@ enum dlp_exit {
 	DLP_EXIT_GATE = 4,
 };
 
+/* More than anybody types. */
+#define DLP_LABEL_GLOBS_MAX 16
+
 struct dlp_options {
 	pid_t pid;
 	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
@@ -28,6 +31,8 @@ struct dlp_options {
 	uint32_t without;    /* enum dlp_without */
 	const char *summary; /* borrowed from argv; NULL = none */
 	const char *events;
+	const char *labels[DLP_LABEL_GLOBS_MAX]; /* label_cnt patterns; none = all labels */
+	size_t label_cnt;
 	bool quiet, help, version;
 };
 

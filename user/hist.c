@@ -43,13 +43,20 @@ static void count_up(uint32_t *count, uint32_t by)
 
 void dlp_hist_add(struct dlp_hist *hist, uint64_t ns)
 {
+	dlp_hist_add_times(hist, ns, 1);
+}
+
+void dlp_hist_add_times(struct dlp_hist *hist, uint64_t ns, uint32_t times)
+{
+	if (!times)
+		return;
 	if (!hist->cnt || ns < hist->min_ns)
 		hist->min_ns = ns;
 	if (ns > hist->max_ns)
 		hist->max_ns = ns;
-	hist->cnt++;
-	hist->sum_ns += ns;
-	count_up(&hist->bucket[bucket_of(ns)], 1);
+	hist->cnt += times;
+	hist->sum_ns += ns * times;
+	count_up(&hist->bucket[bucket_of(ns)], times);
 }
 
 void dlp_hist_merge(struct dlp_hist *dst, const struct dlp_hist *src)

@@ -22,6 +22,8 @@ struct dlp_hist {
 };
 
 void dlp_hist_add(struct dlp_hist *hist, uint64_t ns);
+/* The same `times` over; 0 adds nothing. */
+void dlp_hist_add_times(struct dlp_hist *hist, uint64_t ns, uint32_t times);
 /* Moves all of src's counts into dst. */
 void dlp_hist_merge(struct dlp_hist *dst, const struct dlp_hist *src);
 /* Value below which the fraction q (0..1) of the entries lies; 0 when empty; never above max_ns. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The model's outside: taking events, the window and its intervals, labels, block IO. Threads,
- * workers, queues, iterators, loaders, GetNext calls and the system are in model_*.c.
+ * The model's outside: taking events, the window and its intervals, labels. Threads, workers,
+ * queues, iterators, loaders, GetNext calls, stages, waits, block IO and the system are in
+ * model_*.c.
  */
 #include "model.h"
 
@@ -63,6 +64,7 @@ void dlp_model_free(struct dlp_model *model)
 	dlp_iterators_fini(model);
 	dlp_queues_fini(model);
 	dlp_threads_fini(model);
+	dlp_stages_fini(model);
 	dlp_map_fini(&model->priv->by_pid);
 	dlp_map_fini(&model->priv->by_label);
 	free(model->priv->labels);
@@ -150,56 +152,12 @@ static int apply_label(struct dlp_model *model, const struct dlp_ev_label *ev)
 	return 0;
 }
 
-static struct dlp_device *device_get(struct dlp_model *model, uint32_t dev, int *err)
-{
-	struct dlp_device *device;
-
-	*err = 0;
-	for (size_t i = 0; i < model->device_cnt; i++) {
-		if (model->devices[i].dev == dev)
-			return &model->devices[i];
-	}
-	if (model->device_cnt >= DLP_MODEL_DEVICES_MAX) {
-		model->dropped_cnt++;
-		return NULL;
-	}
-	*err = dlp_grow(&model->devices, &model->priv->device_room, model->device_cnt,
-			sizeof(*model->devices));
-	if (*err)
-		return NULL;
-	device = &model->devices[model->device_cnt++];
-	memset(device, 0, sizeof(*device));
-	device->dev = dev;
-	return device;
-}
-
-static int apply_block(struct dlp_model *model, const struct dlp_ev_block *ev)
-{
-	struct dlp_device *device;
-	int err;
-
-	if (!dlp_in_window(model, ev->hdr.ts_ns) || ev->op > 1)
-		return 0;
-	device = device_get(model, ev->dev, &err);
-	if (!device)
-		return err;
-	if (ev->op == 1) {
-		device->writes++;
-		device->write_bytes += ev->bytes;
-		return 0;
-	}
-	device->reads++;
-	device->read_bytes += ev->bytes;
-	if (ev->queued_ns)
-		dlp_hist_add(&device->latency, dlp_less(ev->hdr.ts_ns, ev->queued_ns));
-	return 0;
-}
-
 static void apply_wait(struct dlp_model *model, const struct dlp_ev_wait *ev)
 {
 	struct dlp_thread *thread;
 
-	/* an idle worker has finished its batch; the rest serves outliers and the timeline */
+	dlp_wait(model, ev);
+	/* an idle worker has finished its batch */
 	if (ev->state != DLP_ST_IDLE || ev->hdr.tid != ev->hdr.tgid)
 		return;
 	thread = dlp_thread_find(model, ev->hdr.tid);
@@ -210,9 +168,12 @@ static void apply_wait(struct dlp_model *model, const struct dlp_ev_wait *ev)
 
 static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 {
+	int err;
+
 	switch (hdr->kind) {
 	case DLP_EV_SCOPE:
-		return dlp_getnext(model, (const void *)hdr);
+		err = dlp_getnext(model, (const void *)hdr);
+		return err ? err : dlp_stage_scope(model, (const void *)hdr);
 	case DLP_EV_LABEL:
 		return apply_label(model, (const void *)hdr);
 	case DLP_EV_MSG:
@@ -220,7 +181,7 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 	case DLP_EV_SEM:
 		return dlp_startup_sem(model, (const void *)hdr);
 	case DLP_EV_BLOCK:
-		return apply_block(model, (const void *)hdr);
+		return dlp_block(model, (const void *)hdr);
 	case DLP_EV_WAIT:
 		apply_wait(model, (const void *)hdr);
 		return 0;

@@ -28,6 +28,9 @@
 #define DLP_MODEL_DEVICES_MAX 64
 /* Processes outside the job; when there are more, those that used most CPU time stay. */
 #define DLP_MODEL_OTHERS_MAX 64
+#define DLP_MODEL_READERS_MAX 64 /* of one device */
+#define DLP_MODEL_STAGES_MAX 64	 /* 640 kB: a histogram each; labels after them are summed up */
+#define DLP_MODEL_WAITS_MAX 64
 #define DLP_TYPE_MAX 64
 /* No wait status has all bits set (include/uapi/linux/wait.h: 16 are used). */
 #define DLP_EXIT_UNKNOWN UINT32_MAX
@@ -192,10 +195,53 @@ struct dlp_thread {
 	struct dlp_thread_state *state_priv; /* model*.c only; NULL for most threads */
 };
 
+/* A process that had a device read. Shared pages are read once, for whoever asked first. */
+struct dlp_reader {
+	uint32_t pid;
+	uint64_t reads, read_bytes;
+	uint64_t timed;	  /* reads whose submission was seen, */
+	uint64_t wait_ns; /* and the time from there to their completion, summed */
+	uint64_t last_ns; /* when its newest read was completed */
+};
+
 struct dlp_device {
 	uint32_t dev;
 	uint64_t reads, read_bytes, writes, write_bytes;
 	struct dlp_hist latency; /* of reads, from submission */
+	struct dlp_reader reader[DLP_MODEL_READERS_MAX]; /* reader_cnt of them, unordered */
+	size_t reader_cnt;
+	/* Those that made room for newer ones, and reads nobody is known to have asked for; pid 0. */
+	struct dlp_reader other_readers;
+};
+
+/*
+ * Scopes that ended in the window, their time before it left out (where it is not known what a
+ * scope did before, in proportion). With sampled scopes all but max_ns are estimates.
+ */
+struct dlp_stage_sum {
+	uint64_t cnt;
+	uint64_t total_ns;
+	uint64_t exclusive_ns; /* outside the scopes nested in them */
+	uint64_t max_ns;
+	struct dlp_clock split;
+	bool sampled; /* some of them stand for several */
+};
+
+/* All scopes of one record_function label, in the trainer or in its workers. */
+struct dlp_stage {
+	char label[DLP_LABEL_MAX + 1]; /* untrusted; "" = could not be recorded */
+	bool worker;		       /* in a process other than the trainer */
+	struct dlp_stage_sum sum;
+	struct dlp_hist duration;
+};
+
+/* Long blocked intervals of one kind that ended in the window, the time before it left out. */
+struct dlp_wait_group {
+	uint32_t state; /* enum dlp_state */
+	uint32_t dev;	/* kernel's dev_t of the file's super block; 0 = no file, pipe, socket */
+	uint32_t fs_magic;
+	bool worker; /* in a process other than the trainer */
+	uint64_t cnt, total_ns, max_ns;
 };
 
 /* A process outside the job. */
@@ -275,6 +321,12 @@ struct dlp_model {
 	struct dlp_device *devices;
 	size_t device_cnt;
 	struct dlp_system_facts system;
+	struct dlp_stage *stages; /* in order of first sight */
+	size_t stage_cnt;
+	struct dlp_stage_sum other_stages[2]; /* labels that came later: trainer, workers */
+	struct dlp_wait_group waits[DLP_MODEL_WAITS_MAX]; /* in order of first sight */
+	size_t wait_cnt;
+	struct dlp_wait_group other_waits[2]; /* kinds that came later: trainer, workers */
 
 	uint32_t main_tid; /* the training thread: the one with most GetNext time; 0 = none yet */
 	/* The training thread's exposed wait and splits in the window, kernel's counts. */
@@ -323,5 +375,8 @@ const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_
 const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
 /* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */
 const char *dlp_model_label(const struct dlp_model *model, uint32_t label);
+/* The group of waits in this state with most time, in workers or in the trainer; NULL = none. */
+const struct dlp_wait_group *dlp_model_top_wait(const struct dlp_model *model, unsigned int state,
+						bool worker);
 
 #endif /* DLP_MODEL_H */

@@ -71,11 +71,13 @@ static struct parts parts_behind(struct dlp_model *model, const struct dlp_call 
 		return ret;
 	if (batch->received_ns < call->start_ns)
 		return *all;
-	if (state && state->recv_ns == batch->received_ns) {
+	if (state && state->recv_ns == batch->received_ns && state->recv_first_ns) {
 		since = dlp_clock_less(call->clock, &state->recv_clock);
 		ret = parts_of(&since);
-		ret.run = min_of(ret.run, all->run);
 		ret.blocked = min_of(ret.blocked, all->blocked);
+		/* batches read before it was its turn are unpickled at once, and waited behind */
+		since = dlp_clock_less(call->clock, &state->recv_first_clock);
+		ret.run = min_of(parts_of(&since).run, all->run);
 		return ret;
 	}
 	/* another thread of the trainer has read it (pin_memory) */
@@ -101,7 +103,7 @@ static uint64_t later_ready(const struct dlp_iterator *it, const struct dlp_batc
 static void settle(struct dlp_model *model, const struct dlp_owed *owed, uint64_t produced_ns)
 {
 	struct dlp_loader *loader = dlp_loader_find(model, owed->loader);
-	uint64_t moved_ns, transfer_ns;
+	uint64_t moved_ns, transfer_ns, held_ns, whole_ns = dlp_less(owed->received_ns, owed->from_ns);
 
 	if (!loader)
 		return;
@@ -109,7 +111,10 @@ static void settle(struct dlp_model *model, const struct dlp_owed *owed, uint64_
 	if (!produced_ns || produced_ns > owed->sent_ns)
 		produced_ns = owed->sent_ns;
 	moved_ns = overlap(owed->from_ns, owed->received_ns, produced_ns, owed->received_ns);
-	transfer_ns = portion(owed->wait_ns, moved_ns, dlp_less(owed->received_ns, owed->from_ns));
+	transfer_ns = portion(owed->wait_ns, moved_ns, whole_ns);
+	held_ns = overlap(owed->from_ns, min_of(produced_ns, owed->received_ns), owed->ready_ns,
+			  owed->received_ns);
+	loader->sums.held_ns += portion(owed->wait_ns, held_ns, whole_ns);
 	loader->sums.transfer_ns += transfer_ns;
 	loader->sums.produce_ns += owed->wait_ns - transfer_ns;
 }
@@ -128,16 +133,13 @@ static void account_wait(struct dlp_model *model, struct dlp_loader *loader,
 {
 	struct dlp_thread *thread = batch ? dlp_thread_find(model, batch->worker_pid) : NULL;
 	struct dlp_thread_state *state = thread ? thread->state_priv : NULL;
-	uint64_t whole_ns = dlp_less(to_ns, from_ns), boot_ns = 0, ready_ns;
+	uint64_t whole_ns = dlp_less(to_ns, from_ns), boot_ns = 0;
 	struct dlp_owed owed;
 
 	if (!batch || !whole_ns) {
 		loader->sums.produce_ns += wait_ns;
 		return;
 	}
-	ready_ns = later_ready(it, batch);
-	loader->sums.held_ns +=
-		portion(wait_ns, overlap(from_ns, to_ns, ready_ns, to_ns), whole_ns);
 	if (batch->taken_ns && state && state->first_taken_ns &&
 	    state->first_index == batch->index)
 		boot_ns = portion(wait_ns, overlap(from_ns, to_ns, 0, batch->taken_ns), whole_ns);
@@ -148,6 +150,7 @@ static void account_wait(struct dlp_model *model, struct dlp_loader *loader,
 		.from_ns = boot_ns ? batch->taken_ns : from_ns,
 		.received_ns = to_ns,
 		.wait_ns = wait_ns - boot_ns,
+		.ready_ns = later_ready(it, batch),
 		.sent_ns = batch->sent_ns ? batch->sent_ns : to_ns,
 	};
 	if (batch->produced_ns || !state)

@@ -535,6 +535,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	state->recv_iterator = 0;
 	note_order(model, state, it->id);
 	state->last_end_ns = dlp_max(state->last_end_ns, call->end_ns);
+	state->recv_first_ns = 0;
 	return 0;
 }
 

@@ -91,6 +91,7 @@ struct dlp_owed {
 	int64_t index;
 	uint64_t from_ns, received_ns; /* waited between these, */
 	uint64_t wait_ns;	       /* blocked for so long of it */
+	uint64_t ready_ns;	       /* when a later batch stood ready; UINT64_MAX = none did */
 	uint64_t sent_ns;
 };
 
@@ -110,7 +111,9 @@ struct dlp_thread_state {
 	int64_t recv_index;
 	uint64_t recv_ns;
 	bool recv_end;
-	struct dlp_clock recv_clock;
+	/* its clock at that result, and at the first one since its last GetNext */
+	struct dlp_clock recv_clock, recv_first_clock;
+	uint64_t recv_first_ns; /* 0 = none since then */
 	/* iter(loader) under way: semaphores are being made, workers started */
 	uint64_t sem_first_ns, sem_last_ns; /* of those made in a row */
 	unsigned int sem_cnt;
@@ -163,12 +166,13 @@ struct dlp_model_priv {
 	struct dlp_map by_result; /* inode -> id of an iterator */
 	struct dlp_map by_index;  /* inode -> position in pipes */
 	struct dlp_map by_label;  /* -> position in labels */
+	struct dlp_map by_stage;  /* known labels, see model_stage.c -> position in stages */
 	struct dlp_pipe *pipes;
 	size_t pipe_cnt, pipe_room;
 	size_t ask_cnt; /* over all pipes */
 	struct dlp_label *labels;
 	size_t label_cnt, label_room;
-	size_t loader_room, iterator_room, worker_room, thread_room, device_room;
+	size_t loader_room, iterator_room, worker_room, thread_room, device_room, stage_room;
 	size_t dead_thread_cnt, dead_worker_cnt;
 	uint32_t iterator_ids; /* given so far */
 	/* iterators that may still be used, newest used first, by id */
@@ -218,6 +222,12 @@ void dlp_clock_add(struct dlp_clock *to, const struct dlp_clock *what);
 struct dlp_clock dlp_clock_less(const struct dlp_clock *a, const struct dlp_clock *b);
 
 bool dlp_in_window(const struct dlp_model *model, uint64_t ts_ns);
+
+/* Whoever is not the trainer works for it. */
+static inline bool dlp_in_worker(const struct dlp_model *model, uint32_t tgid)
+{
+	return model->trainer_pid && tgid != model->trainer_pid;
+}
 
 /* model_thread.c */
 struct dlp_thread *dlp_thread_find(struct dlp_model *model, uint32_t tid);
@@ -323,5 +333,15 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 
 /* model_getnext.c */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
+
+/* model_stage.c */
+int dlp_stage_scope(struct dlp_model *model, const struct dlp_ev_scope *ev);
+void dlp_stages_fini(struct dlp_model *model);
+
+/* model_block.c */
+int dlp_block(struct dlp_model *model, const struct dlp_ev_block *ev);
+
+/* model_wait.c */
+void dlp_wait(struct dlp_model *model, const struct dlp_ev_wait *ev);
 
 #endif /* DLP_MODEL_PRIV_H */

@@ -482,6 +482,10 @@ static int received(struct dlp_model *model, const struct dlp_ev_msg *ev, enum d
 	state->recv_index = index;
 	state->recv_ns = ev->hdr.ts_ns;
 	state->recv_clock = ev->clock;
+	if (!state->recv_first_ns) {
+		state->recv_first_ns = ev->hdr.ts_ns;
+		state->recv_first_clock = ev->clock;
+	}
 	state->recv_end = type == DLP_MSG_END;
 	return 0;
 }

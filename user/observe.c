@@ -15,6 +15,7 @@
 #include "decode.h"
 #include "diagnose.h"
 #include "jobs.h"
+#include "labels.h"
 #include "sysfacts.h"
 #include "sysfs.h"
 #include "text.h"
@@ -40,6 +41,7 @@ struct loop {
 	struct dlp_session_info info;
 	struct dlp_jobs *jobs;
 	struct dlp_sysfacts *sysfacts;
+	struct dlp_labels *labels;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
@@ -65,6 +67,8 @@ static int take(void *ctx, const void *data, size_t bytes)
 	if (!dlp_event_check(data, bytes, &room, &hdr)) {
 		if (loop->end_ns && hdr->ts_ns > loop->end_ns)
 			return 0;
+		if (!dlp_labels_apply(loop->labels, hdr))
+			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
@@ -81,6 +85,13 @@ static int add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
 	/* a full table is counted by the programs as well; the others are still observed */
 	(void)dlp_session_add(loop->session, pid, gil_lo, gil_hi);
 	return 0;
+}
+
+static int limit_label(void *ctx, uint32_t label, uint32_t every)
+{
+	struct loop *loop = ctx;
+
+	return dlp_session_label(loop->session, label, every);
 }
 
 static int emit_window(struct loop *loop, uint32_t phase, uint64_t now_ns)
@@ -343,6 +354,7 @@ static void describe(struct loop *loop)
 	if (active & DLP_FEATURE_BIT(CLOCKS))
 		facts->clock_rung = active & DLP_FEATURE_BIT(TASK_STORAGE) ? "task storage" : "hash";
 	facts->block_seen = active & DLP_FEATURE_BIT(BLOCK);
+	facts->waits_seen = active & DLP_FEATURE_BIT(WAITS);
 	facts->process_seen = active & DLP_FEATURE_BIT(PROCESS);
 	facts->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	facts->device_name = dlp_sysfs_block_name;
@@ -435,6 +447,9 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
 	if (!err)
 		err = dlp_sysfacts_new("", loop->ob->target->pid, &loop->sysfacts);
+	if (!err)
+		err = dlp_labels_new(loop->ob->options->labels, loop->ob->options->label_cnt,
+				     limit_label, loop, &loop->labels);
 	if (err)
 		goto fail;
 	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */
@@ -472,6 +487,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	dlp_jobs_free(loop.jobs);
 	free(loop.sums);
 	dlp_sysfacts_free(loop.sysfacts);
+	dlp_labels_free(loop.labels);
 	dlp_cleanup_close(&loop.epoll_fd);
 	dlp_cleanup_close(&loop.signal_fd);
 	dlp_cleanup_close(&loop.target_fd);

@@ -281,7 +281,8 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 	dlp_doc_set(&doc, root, "loaders", dlp_doc_loaders(&doc));
 	dlp_doc_set(&doc, root, "workers", dlp_doc_workers(&doc));
 	dlp_doc_set(&doc, root, "main", training_thread(&doc));
-	dlp_doc_set(&doc, root, "stages", json_null());
+	dlp_doc_set(&doc, root, "stages", dlp_doc_stages(&doc));
+	dlp_doc_set(&doc, root, "waits", dlp_doc_waits(&doc));
 	dlp_doc_set(&doc, root, "block_io", dlp_doc_block_io(&doc));
 	dlp_doc_set(&doc, root, "system", dlp_doc_system(&doc));
 	dlp_doc_set(&doc, root, "phases", json_null());

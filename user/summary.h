@@ -33,6 +33,7 @@ struct dlp_summary_facts {
 	const char *scope_rung, *queue_rung, *clock_rung;
 	size_t scope_probe_cnt;
 	bool block_seen;   /* block programs are attached */
+	bool waits_seen;   /* long blocked intervals are sent one by one */
 	bool process_seen; /* fork, exec and exit programs are attached */
 	const struct dlp_missing *missing;
 	size_t missing_cnt;

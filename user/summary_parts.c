@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The summary's lists: loaders with their iterators, workers, block devices. */
+/* The summary's lists: loaders with their iterators, workers. */
 #include "summary_priv.h"
 
 #include <math.h>
@@ -27,12 +27,12 @@ json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock)
 	return states;
 }
 
-static json_t *quantile(const struct dlp_hist *hist, double q)
+json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q)
 {
 	return hist->cnt ? dlp_json_us(dlp_hist_quantile(hist, q)) : json_null();
 }
 
-static json_t *longest(const struct dlp_hist *hist)
+json_t *dlp_doc_longest(const struct dlp_hist *hist)
 {
 	return hist->cnt ? dlp_json_us(hist->max_ns) : json_null();
 }
@@ -125,10 +125,10 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 	dlp_doc_set(doc, entry, "count",
 		    dlp_json_count(hist->cnt + dlp_model_loader_lost(doc->model, loader)));
 	dlp_doc_set(doc, entry, "total_us", dlp_json_us(hist->sum_ns));
-	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
-	dlp_doc_set(doc, entry, "p95_us", quantile(hist, 0.95));
-	dlp_doc_set(doc, entry, "p99_us", quantile(hist, 0.99));
-	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "p95_us", dlp_doc_quantile(hist, 0.95));
+	dlp_doc_set(doc, entry, "p99_us", dlp_doc_quantile(hist, 0.99));
+	dlp_doc_set(doc, entry, "max_us", dlp_doc_longest(hist));
 	if (split_known) {
 		uint64_t ready = split->ns[DLP_ST_RUN] + split->ns[DLP_ST_RUNQ];
 
@@ -156,8 +156,8 @@ static json_t *batch_time(struct dlp_doc *doc, const struct dlp_loader *loader)
 	json_t *entry = json_object();
 
 	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
-	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
-	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "max_us", dlp_doc_longest(hist));
 	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->batch_time_longest, true));
 	return entry;
 }
@@ -185,8 +185,8 @@ static json_t *iterator_init(struct dlp_doc *doc, const struct dlp_loader *loade
 	json_t *entry = json_object();
 
 	dlp_doc_set(doc, entry, "count", dlp_json_count(hist->cnt));
-	dlp_doc_set(doc, entry, "median_us", quantile(hist, 0.5));
-	dlp_doc_set(doc, entry, "max_us", longest(hist));
+	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
+	dlp_doc_set(doc, entry, "max_us", dlp_doc_longest(hist));
 	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->init_longest, false));
 	return entry;
 }
@@ -226,8 +226,8 @@ static json_t *produce(struct dlp_doc *doc, const struct dlp_worker *worker)
 {
 	json_t *entry = json_object();
 
-	dlp_doc_set(doc, entry, "median_us", quantile(&worker->produce, 0.5));
-	dlp_doc_set(doc, entry, "max_us", longest(&worker->produce));
+	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(&worker->produce, 0.5));
+	dlp_doc_set(doc, entry, "max_us", dlp_doc_longest(&worker->produce));
 	dlp_doc_set(doc, entry, "outliers",
 		    outliers(doc, &worker->produce, &worker->produce_longest, false));
 	return entry;
@@ -297,40 +297,6 @@ json_t *dlp_doc_workers(struct dlp_doc *doc)
 		dlp_doc_set(doc, entry, "cpu_us",
 			    worker->clock_valid ? dlp_json_us(worker->cpu_ns) : json_null());
 		set_proc(doc, entry, worker);
-		dlp_doc_push(doc, array, entry);
-	}
-	return array;
-}
-
-json_t *dlp_doc_block_io(struct dlp_doc *doc)
-{
-	const struct dlp_model *model = doc->model;
-	json_t *array;
-
-	if (!doc->facts->block_seen)
-		return json_null();
-	array = json_array();
-	for (size_t i = 0; i < model->device_cnt; i++) {
-		const struct dlp_device *device = &model->devices[i];
-		json_t *entry = json_object(), *latency = json_object();
-		char number[24], buf[64];
-		const char *name = NULL;
-
-		(void)snprintf(number, sizeof(number), "%u:%u", device->dev >> 20,
-			       device->dev & 0xfffff);
-		if (doc->facts->device_name)
-			name = doc->facts->device_name(device->dev, buf, sizeof(buf));
-		dlp_doc_set(doc, latency, "median_us", quantile(&device->latency, 0.5));
-		dlp_doc_set(doc, latency, "p99_us", quantile(&device->latency, 0.99));
-		dlp_doc_set(doc, latency, "max_us", longest(&device->latency));
-		dlp_doc_set(doc, entry, "device", dlp_json_text(name ? name : number));
-		dlp_doc_set(doc, entry, "number", json_string(number));
-		dlp_doc_set(doc, entry, "reads", dlp_json_count(device->reads));
-		dlp_doc_set(doc, entry, "read_bytes", dlp_json_count(device->read_bytes));
-		dlp_doc_set(doc, entry, "writes", dlp_json_count(device->writes));
-		dlp_doc_set(doc, entry, "write_bytes", dlp_json_count(device->write_bytes));
-		dlp_doc_set(doc, entry, "latency", latency);
-		dlp_doc_set(doc, entry, "by_worker", json_null());
 		dlp_doc_push(doc, array, entry);
 	}
 	return array;

@@ -27,9 +27,14 @@ json_t *dlp_json_ratio(double ratio);	 /* six decimals; null for NAN */
 json_t *dlp_json_known(uint64_t value);	 /* null for 0 */
 json_t *dlp_json_text(const char *text); /* untrusted; null for NULL and "" */
 
+/* In microseconds; null for an empty histogram. */
+json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
+json_t *dlp_doc_longest(const struct dlp_hist *hist);
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 json_t *dlp_doc_loaders(struct dlp_doc *doc);
 json_t *dlp_doc_workers(struct dlp_doc *doc);
+json_t *dlp_doc_stages(struct dlp_doc *doc);
+json_t *dlp_doc_waits(struct dlp_doc *doc);
 json_t *dlp_doc_block_io(struct dlp_doc *doc);
 json_t *dlp_doc_system(struct dlp_doc *doc);
 

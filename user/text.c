@@ -7,6 +7,7 @@
 
 #include "loss.h"
 #include "split.h"
+#include "stage.h"
 #include "util.h"
 
 /* Fits a terminal of 100 columns, and is not too long a line to read. */
@@ -14,6 +15,7 @@
 /* More rows hide the lines that matter; the JSON has all of them. */
 #define LOADER_ROWS 8
 #define WORKER_ROWS 12
+#define STAGE_ROWS 6
 /* State columns of the workers table; the rest is added up. */
 #define STATE_COLUMNS 6
 /* Parts of the split in an interval's line. */
@@ -372,6 +374,42 @@ static void say_workers(FILE *out, const struct dlp_model *model)
 		fprintf(out, "  and %zu more (all of them in the JSON summary)\n", skipped);
 }
 
+static void say_stage(FILE *out, const struct dlp_stage_row *row)
+{
+	const struct dlp_stage_sum *sum = row->sum;
+	struct cell median = { "-" }, own = { "-" };
+	char label[39] = "(label not recorded)";
+
+	if (row->label)
+		shortened(label, sizeof(label), row->label, strlen(row->label));
+	if (row->duration)
+		median = quantile(row->duration, 0.5);
+	if (!isnan(row->share))
+		(void)snprintf(own.text, sizeof(own.text), "%.1f", row->share * 100);
+	fprintf(out, "  %-38s  %-7s %s%8llu %8s %8s %6s\n", label,
+		row->worker ? "workers" : "main", sum->sampled ? "~" : " ",
+		(unsigned long long)sum->cnt, median.text, duration(sum->max_ns).text, own.text);
+}
+
+/* The trainer's GetNext calls are not among them: these are the loaders' lines. */
+static void say_stages(FILE *out, const struct dlp_model *model)
+{
+	struct dlp_stage_row row[DLP_STAGE_ROWS_MAX];
+	size_t cnt = dlp_stage_rank(model, row);
+
+	if (!cnt)
+		return;
+	fputs("\nStages (times: one scope; then % of wall time or of the workers' production)\n",
+	      out);
+	fprintf(out, "  %-38s  %-7s  %8s %8s %8s %6s\n", "record_function", "where", "count",
+		"median", "max", "own");
+	for (size_t i = 0; i < cnt && i < STAGE_ROWS; i++)
+		say_stage(out, &row[i]);
+	if (cnt > STAGE_ROWS)
+		fprintf(out, "  and %zu more (all of them in the JSON summary)\n",
+			cnt - STAGE_ROWS);
+}
+
 static void say_loss(FILE *out, const struct dlp_model *model,
 		     const struct dlp_summary_facts *facts)
 {
@@ -432,6 +470,7 @@ void dlp_text_summary(FILE *out, const struct dlp_model *model, const struct dlp
 	say_verdict(out, verdict);
 	say_loaders(out, model);
 	say_workers(out, model);
+	say_stages(out, model);
 	say_loss(out, model, facts);
 	say_cost(out, model);
 	if (facts->target)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """State clocks: workers that wait in known ways, each timed by the worker itself."""
+import os
+
 import compare
 from harness import Skip, group
 from truth import overlap
@@ -70,6 +72,46 @@ def check_disk(tap, tool, truth):
     tap.check(all(0 < d["latency"]["median_us"] <= d["latency"]["max_us"]
                   for d in tool.summary["block_io"] or () if d["reads"]), "block devices: latencies",
               tool.summary["block_io"])
+    check_readers(tap, tool, disk)
+
+
+def check_readers(tap, tool, disk):
+    """Who read from which device: as the events say, and as much as the worker knows it read."""
+    start, end = compare.window(tool)
+    wanted, got, inflight = {}, {}, 0
+    for e in tool.events():
+        if e["kind"] == "BLOCK" and e["op"] == "0" and start <= int(e["ts"]) <= end:
+            each = wanted.setdefault(int(e["tgid"]) or None, [0, 0, 0])
+            for i, value in enumerate((1, int(e["bytes"]), int(e["ts"]) - int(e["queued"]))):
+                each[i] += value
+    for device in tool.summary["block_io"] or ():
+        inflight += device["mean_depth"] * (end - start)
+        for r in device["by_worker"]:
+            each = got.setdefault(r["pid"], [0, 0, 0])
+            for i, value in enumerate((r["reads"], r["read_bytes"], r["wait_us"] * 1e3)):
+                each[i] += value
+    tap.same({pid: x[:2] for pid, x in got.items()}, {pid: x[:2] for pid, x in wanted.items()},
+             "block devices: who read how much")
+    waited = sum(x[2] for x in wanted.values())
+    tap.near(sum(x[2] for x in got.values()), waited, 1e-4 * waited, "block devices: how long they waited")
+    tap.near(inflight, waited, 1e-3 * waited, "block devices: mean depth")
+    least, most, pids = disk
+    mine = sum(x[1] for pid, x in got.items() if pid in pids)
+    tap.check(least <= mine <= most, "block devices: bytes of the worker that reads",
+              f"{mine}, truth {least:.0f} to {most:.0f}")
+
+
+def check_places(tap, tool, path):
+    """What the long waits for the disk were on."""
+    dev = os.stat(path).st_dev
+    with open("/proc/self/mountinfo") as file:
+        mounts = [line.split() for line in file]
+    types = {m[m.index("-") + 1] for m in mounts if m[2] == f"{os.major(dev)}:{os.minor(dev)}"}
+    waits = [w for w in tool.summary["waits"] or () if w["where"] == "workers"]
+    disk = [w for w in waits if w["state"] in ("disk", "fault") and w["filesystem"]]
+    tap.check(disk and {w["filesystem"] for w in disk} <= types, "waits for the disk: file system",
+              types, waits)
+    tap.check(all(0 < w["max_us"] <= w["total_us"] for w in waits), "waits: longest and total", waits)
 
 
 def waits(env, which):
@@ -88,6 +130,7 @@ def waits(env, which):
     check_waits(tap, tool, phase.truth, kinds)
     if "disk" in kinds:
         check_disk(tap, tool, phase.truth)
+        check_places(tap, tool, path)
     compare.check_clocks(tap, tool, phase.truth)
     compare.check_complete(tap, tool)
 

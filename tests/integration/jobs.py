@@ -191,6 +191,23 @@ class Waits:
         truth.timed_wait("socket", lambda: self.sock.recv(1))
 
 
+class Stage:
+    """A record_function scope and the times around and inside its edges."""
+
+    def __init__(self, label):
+        self.label, self.scope = label, record_function(label)
+
+    def __enter__(self):
+        self.s = truth.now()
+        self.scope.__enter__()
+        self.s1 = truth.now()
+
+    def __exit__(self, *error):
+        t1 = truth.now()
+        self.scope.__exit__(*error)
+        truth.stage(self.label, self.s, self.s1, t1, truth.now())
+
+
 class Work:
     """What an item costs: kind, ms, and what else the kind needs."""
 
@@ -241,6 +258,24 @@ class Work:
             with record_function("item label"):
                 pass
 
+    def do_many(self, i):
+        """The same, counted."""
+        start = truth.now()
+        for _ in range(200):
+            with record_function("many"):
+                pass
+        truth.stage("many", start, start, truth.now(), truth.now(), 200)
+
+    def do_stages(self, i):
+        """Its name says where it is; of the item some is outside of the scopes inside."""
+        with Stage("item"):
+            with Stage("item: read"):
+                time.sleep(self.ms / 1e3)
+            native(self.ms)
+            with Stage("item: decode"):
+                with Stage("item: inner"):
+                    native(self.ms)
+
     def do_waits(self, i):
         if self.open is None:
             self.open = Waits(self.kinds[get_worker_info().id % len(self.kinds)], self.ms, self.path)
@@ -277,6 +312,12 @@ def collate(samples):
     return torch.stack(samples), os.getpid()
 
 
+def staged_collate(samples):
+    with Stage("collate"):
+        native(0.5)
+        return collate(samples)
+
+
 def fake_pinning():
     """Lets the pinning thread run on a machine without an accelerator; nothing is pinned."""
     from torch.utils.data._utils import pin_memory
@@ -297,7 +338,8 @@ def make_loader(name, work=None, n=None, lengths=None, batch=4, seed=None, **opt
     data = Stream(work, lengths) if lengths else Items(work, n or 1_000_000)
     if seed is not None:
         options.update(shuffle=True, generator=torch.Generator().manual_seed(seed))
-    loader = DataLoader(data, batch_size=batch, collate_fn=collate, **options)
+    join = staged_collate if work.kind == "stages" else collate
+    loader = DataLoader(data, batch_size=batch, collate_fn=join, **options)
     loader.truth_name = name
     return loader
 
@@ -305,11 +347,11 @@ def make_loader(name, work=None, n=None, lengths=None, batch=4, seed=None, **opt
 class Training:
     """A small model, and ms on an accelerator that the host only waits for."""
 
-    def __init__(self, ms=0.0, busy_ms=0.0, labels=0):
+    def __init__(self, ms=0.0, busy_ms=0.0, labels=0, stages=False):
         torch.manual_seed(1)
         self.net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-6)
-        self.ms, self.busy_ms, self.labels = ms, busy_ms, labels
+        self.ms, self.busy_ms, self.labels, self.stages = ms, busy_ms, labels, stages
 
     def __call__(self, batch):
         self.optimizer.zero_grad()
@@ -319,6 +361,11 @@ class Training:
             python(self.busy_ms)
         if self.ms:
             time.sleep(self.ms / 1e3)
+        if self.stages:
+            with Stage("train"):
+                python(1)
+                with Stage("train: wait"):
+                    time.sleep(1e-3)
         for _ in range(self.labels):
             with record_function("step label"):
                 pass

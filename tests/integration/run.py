@@ -18,6 +18,7 @@ import harness  # noqa: E402
 import checks_accuracy  # noqa: E402,F401
 import checks_shapes  # noqa: E402,F401
 import checks_states  # noqa: E402,F401
+import checks_stages  # noqa: E402,F401
 import checks_verdicts  # noqa: E402,F401
 import checks_rungs  # noqa: E402,F401
 import checks_robust  # noqa: E402,F401

@@ -11,6 +11,7 @@ Each process writes a file of its own, FOLDER/PID. Events (key "e"):
          at s and t
   wait   {s, t, pid, kind, busy, faults}     a wait of known kind; busy: its part on a CPU or waiting
                                              for one; faults: major ones
+  stage  {s, s1, t1, t, pid, label, n}       n record_function scopes: s, t around, s1, t1 inside
 The first half runs inside the job, load() in the tests; standard library only.
 """
 import json
@@ -83,6 +84,11 @@ def timed_wait(kind, function):
     faults = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - faults
     _log.write({"e": "wait", "s": start, "t": end, "pid": os.getpid(), "kind": kind,
                 "busy": busy + run_delay() - delay, "faults": faults})
+
+
+def stage(label, s, s1, t1, t, n=1):
+    _log.write({"e": "stage", "s": s, "s1": s1, "t1": t1, "t": t, "pid": os.getpid(),
+                "label": label, "n": n})
 
 
 def _position(iterator):
@@ -187,6 +193,7 @@ class Truth:
         self.nexts = [e for e in events if e["e"] == "next"]
         self.fetches = [e for e in events if e["e"] == "fetch"]
         self.waits = [e for e in events if e["e"] == "wait"]
+        self.stages = [e for e in events if e["e"] == "stage"]
 
     def main_tid(self):
         """The thread that spent most time in GetNext."""

@@ -29,6 +29,7 @@ static inline int setup(void **state)
 		.clock_rung = "task storage",
 		.scope_probe_cnt = 3,
 		.block_seen = true,
+		.waits_seen = true,
 		.process_seen = true,
 		.cpus = 4,
 		.cpus_allowed = 2,

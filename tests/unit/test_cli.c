@@ -110,6 +110,25 @@ static void test_without_names(void **state)
 	refuse("--pid 1 --without gravity", "clock-iter");
 }
 
+static void test_labels(void **state)
+{
+	char line[512] = "--pid 1";
+
+	(void)state;
+	assert_int_equal(parse("--pid 1"), 0);
+	assert_int_equal(options.label_cnt, 0);
+	assert_int_equal(parse("--pid 1 --labels load* --labels=?tep"), 0);
+	assert_int_equal(options.label_cnt, 2);
+	assert_string_equal(options.labels[0], "load*");
+	assert_string_equal(options.labels[1], "?tep");
+	refuse("--pid 1 --labels=", "no pattern");
+	for (int i = 0; i < DLP_LABEL_GLOBS_MAX; i++)
+		strcat(line, " --labels=x");
+	assert_int_equal(parse(line), 0);
+	strcat(line, " --labels=y");
+	refuse(line, "more than 16");
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -227,6 +246,7 @@ int main(void)
 		cmocka_unit_test(test_without_names), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_ring_size),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
+		cmocka_unit_test(test_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

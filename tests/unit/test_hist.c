@@ -186,12 +186,29 @@ static void test_longest(void **unused)
 		assert_true(out[i].end_ns - out[i].start_ns >= duration[N - 10]);
 }
 
+/* Weighted entries are the same as that many single ones. */
+static void test_times(void **unused)
+{
+	static struct dlp_hist once, single;
+
+	(void)unused;
+	for (uint64_t ns = 1; ns < 1u << 30; ns *= 3) {
+		dlp_hist_add_times(&once, ns, (uint32_t)(ns % 17));
+		for (uint64_t i = 0; i < ns % 17; i++)
+			dlp_hist_add(&single, ns);
+	}
+	assert_memory_equal(&once, &single, sizeof(once));
+	dlp_hist_add_times(&once, 5, UINT32_MAX);
+	assert_int_equal(dlp_hist_quantile(&once, 0.5), 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_quantiles), cmocka_unit_test(test_every_power),
-		cmocka_unit_test(test_edges),	  cmocka_unit_test(test_merge),
-		cmocka_unit_test(test_count_from), cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_quantiles),   cmocka_unit_test(test_times),
+		cmocka_unit_test(test_every_power), cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_merge),	    cmocka_unit_test(test_count_from),
+		cmocka_unit_test(test_longest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,8 @@ static void put(const void *event, size_t bytes)
 	assert_true(model->iterator_cnt <= DLP_MODEL_ITERATORS_MAX);
 	assert_true(model->worker_cnt <= DLP_MODEL_WORKERS_MAX);
 	assert_true(model->thread_cnt <= DLP_MODEL_THREADS_MAX);
+	assert_true(model->stage_cnt <= DLP_MODEL_STAGES_MAX);
+	assert_true(model->wait_cnt <= DLP_MODEL_WAITS_MAX);
 }
 
 #define HDR(NAME, type, pid, thread)                                                               \

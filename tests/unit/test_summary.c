@@ -47,7 +47,7 @@ static const char contract[] =
 	"workers.0.produce.outliers workers.0.states.run_us workers.0.states.other_us "
 	"workers.0.affinity_cpus workers.0.native_threads_max workers.0.read_bytes "
 	"workers.0.major_faults workers.0.cpu_user_us workers.0.cpu_system_us "
-	"main.inside.run_us main.outside.idle_us stages block_io system.cpus "
+	"main.inside.run_us main.outside.idle_us stages waits block_io system.cpus "
 	"system.cpus_allowed system.cgroup system.steal_by_others system.memory system.shm "
 	"system.others_cpu_us system.hypervisor_steal_us phases "
 	"overhead.probe_hits overhead.probe_cpu_us overhead.daemon_cpu_us "
@@ -129,6 +129,8 @@ static void test_unmeasured_is_null(void **state)
 		"workers.0.cpu_user_us",
 		"main.inside",
 		"main.outside",
+		"stages",
+		"waits",
 		"block_io",
 		"system.cpus",
 		"system.cpus_allowed",
@@ -269,7 +271,17 @@ static void test_devices_and_cost(void **state)
 	job.device[0].dev = 259u << 20 | 1;
 	job.device[0].reads = 3;
 	job.device[0].read_bytes = 12288;
+	job.device[0].reader[0] = (struct dlp_reader){
+		.pid = JOB_PID + 2, .reads = 1, .read_bytes = 4096, .timed = 1,
+		.wait_ns = 2 * DLP_NS_PER_MS,
+	};
+	job.device[0].reader[1] = (struct dlp_reader){
+		.pid = JOB_PID + 1, .reads = 1, .read_bytes = 8000,
+	};
+	job.device[0].reader_cnt = 2;
+	job.device[0].other_readers = (struct dlp_reader){ .reads = 1, .read_bytes = 192 };
 	dlp_hist_add(&job.device[0].latency, 2 * DLP_NS_PER_MS);
+	dlp_hist_add(&job.device[0].latency, 16 * DLP_NS_PER_S);
 	job.model.device_cnt = 1;
 	/* seen in a third of the window's 12 s */
 	job.model.counters.prog_run_cnt = 1000;
@@ -278,8 +290,19 @@ static void test_devices_and_cost(void **state)
 	load();
 	assert_text("block_io.0.device", "259:1");
 	assert_integer("block_io.0.reads", 3);
-	assert_number("block_io.0.latency.max_us", 2000, 0.1);
-	assert_null_at("block_io.0.by_worker");
+	assert_number("block_io.0.latency.max_us", 16e6, 0.1);
+	assert_number("block_io.0.mean_read_bytes", 4096, 1e-6);
+	/* 16.002 s of latency in a window of 12 s */
+	assert_number("block_io.0.mean_depth", 1.3335, 1e-6);
+	assert_int_equal(json_array_size(at("block_io.0.by_worker")), 3);
+	assert_integer("block_io.0.by_worker.0.pid", JOB_PID + 1);
+	assert_null_at("block_io.0.by_worker.0.wait_us");
+	assert_integer("block_io.0.by_worker.1.pid", JOB_PID + 2);
+	assert_integer("block_io.0.by_worker.1.reads", 1);
+	assert_integer("block_io.0.by_worker.1.read_bytes", 4096);
+	assert_number("block_io.0.by_worker.1.wait_us", 2000, 0.1);
+	assert_null_at("block_io.0.by_worker.2.pid");
+	assert_integer("block_io.0.by_worker.2.read_bytes", 192);
 	assert_integer("overhead.probe_hits", 3000);
 	assert_number("overhead.probe_cpu_us", 9000, 0.1);
 	assert_text("overhead.probe_cpu_how", "kernel's BPF run-time statistics, sampled");
@@ -287,8 +310,116 @@ static void test_devices_and_cost(void **state)
 	load();
 	assert_text("block_io.0.device", "nvme0n1");
 	job.device[0].dev = 8u << 20;
+	memset(&job.device[0].latency, 0, sizeof(job.device[0].latency));
 	load();
 	assert_text("block_io.0.device", "8:0");
+	assert_null_at("block_io.0.mean_depth");
+	/* nothing was read: that is known */
+	job.device[0].reads = 0;
+	load();
+	assert_number("block_io.0.mean_depth", 0, 0);
+	assert_null_at("block_io.0.mean_read_bytes");
+}
+
+static struct dlp_stage_sum stage_sum(uint64_t cnt, double total_s, double exclusive_s)
+{
+	struct dlp_stage_sum sum = {
+		.cnt = cnt,
+		.total_ns = (uint64_t)(total_s * 1e9),
+		.exclusive_ns = (uint64_t)(exclusive_s * 1e9),
+		.max_ns = 70 * DLP_NS_PER_MS,
+	};
+
+	sum.split.ns[DLP_ST_RUN] = sum.total_ns;
+	return sum;
+}
+
+static void test_stages(void **state)
+{
+	static struct dlp_stage stages[3];
+
+	(void)state;
+	strcpy(stages[0].label, "step\033[2J\n\xff");
+	stages[0].sum = stage_sum(150, 3, 1.2);
+	strcpy(stages[1].label, "decode");
+	stages[1].worker = true;
+	stages[1].sum = stage_sum(1000, 12, 5.7);
+	stages[1].sum.sampled = true;
+	for (int i = 0; i < 5; i++)
+		dlp_hist_add(&stages[1].duration, 12 * DLP_NS_PER_MS);
+	stages[2].sum = stage_sum(1, 0.1, 0.1);
+	memset(&stages[2].sum.split, 0, sizeof(stages[2].sum.split));
+	job.model.stages = stages;
+	job.model.stage_cnt = 3;
+	job.model.other_stages[1] = stage_sum(7, 2, 2);
+	load();
+	assert_int_equal(json_array_size(at("stages")), 4);
+	assert_text("stages.0.label", "decode");
+	assert_text("stages.0.kind", "record_function");
+	assert_text("stages.0.where", "workers");
+	assert_integer("stages.0.count", 1000);
+	assert_number("stages.0.total_us", 12e6, 0.1);
+	assert_number("stages.0.median_us", 12000, 100);
+	assert_number("stages.0.max_us", 70000, 0.1);
+	assert_number("stages.0.exclusive_us", 5.7e6, 0.1);
+	/* two workers, 11.4 s without their idle time each */
+	assert_number("stages.0.share_of_production", 0.25, 1e-6);
+	assert_true(json_is_true(at("stages.0.sampled")));
+	assert_number("stages.0.states.run_us", 12e6, 0.1);
+	assert_text("stages.1.label", "(other labels)");
+	assert_text("stages.1.where", "workers");
+	assert_null_at("stages.1.median_us");
+	assert_text("stages.2.label", "step?[2J??");
+	assert_text("stages.2.where", "main");
+	assert_number("stages.2.share_of_wall", 0.1, 1e-6);
+	assert_true(json_is_false(at("stages.2.sampled")));
+	assert_null_at("stages.3.label");
+	assert_null_at("stages.3.states");
+	/* no clock of any worker */
+	for (size_t i = 0; i < JOB_WORKERS; i++)
+		job.worker[i].clock_valid = false;
+	load();
+	assert_null_at("stages.0.share_of_production");
+}
+
+static void test_waits(void **state)
+{
+	(void)state;
+	job.model.waits[0] = (struct dlp_wait_group){
+		.state = DLP_ST_PIPE, .cnt = 3, .total_ns = 9 * DLP_NS_PER_MS,
+		.max_ns = 4 * DLP_NS_PER_MS,
+	};
+	job.model.waits[1] = (struct dlp_wait_group){
+		.state = DLP_ST_DISK, .worker = true, .dev = 259u << 20 | 1, .fs_magic = 0xef53,
+		.cnt = 30, .total_ns = 90 * DLP_NS_PER_MS, .max_ns = 5 * DLP_NS_PER_MS,
+	};
+	job.model.waits[2] = (struct dlp_wait_group){
+		.state = DLP_ST_FS, .worker = true, .dev = 44, .fs_magic = 0x1234567,
+		.cnt = 1, .total_ns = DLP_NS_PER_MS, .max_ns = DLP_NS_PER_MS,
+	};
+	job.model.wait_cnt = 3;
+	job.model.other_waits[1] = (struct dlp_wait_group){ .cnt = 2, .total_ns = 2, .max_ns = 1 };
+	facts.device_name = name_device;
+	load();
+	assert_int_equal(json_array_size(at("waits")), 4);
+	assert_text("waits.0.where", "workers");
+	assert_text("waits.0.state", "disk");
+	assert_text("waits.0.filesystem", "ext4");
+	assert_text("waits.0.device", "nvme0n1");
+	assert_integer("waits.0.count", 30);
+	assert_number("waits.0.total_us", 90000, 0.1);
+	assert_number("waits.0.max_us", 5000, 0.1);
+	assert_text("waits.1.where", "main");
+	assert_text("waits.1.state", "pipe");
+	assert_null_at("waits.1.filesystem");
+	assert_null_at("waits.1.device");
+	assert_text("waits.2.filesystem", "0x1234567");
+	assert_text("waits.2.device", "0:44");
+	assert_text("waits.3.where", "workers");
+	assert_null_at("waits.3.state");
+	facts.waits_seen = false;
+	load();
+	assert_null_at("waits");
 }
 
 static void test_hostile_text(void **state)
@@ -424,6 +555,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_worker_lives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_devices_and_cost, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stages, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write_special, setup, teardown),

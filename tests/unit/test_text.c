@@ -269,6 +269,47 @@ static void test_many_rows(void **state)
 	assert_true(lines(text) < 60);
 }
 
+static void test_stages(void **state)
+{
+	static struct dlp_stage stages[9];
+
+	(void)state;
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(stages); i++) {
+		struct dlp_stage *stage = &stages[i];
+
+		(void)snprintf(stage->label, sizeof(stage->label), "stage %zu", i);
+		stage->worker = i % 2;
+		stage->sum.cnt = 100 + i;
+		stage->sum.exclusive_ns = (9 - i) * 120 * DLP_NS_PER_MS;
+		stage->sum.total_ns = 2 * stage->sum.exclusive_ns;
+		stage->sum.max_ns = 9 * DLP_NS_PER_MS;
+		for (size_t j = 0; j < 9; j++)
+			dlp_hist_add(&stage->duration, 8 * DLP_NS_PER_MS);
+	}
+	memset(stages[0].label, 'x', sizeof(stages[0].label) - 1);
+	memcpy(stages[0].label, "a\033[2J\n", 6);
+	stages[1].sum.sampled = true;
+	stages[2].label[0] = '\0';
+	job.model.stages = stages;
+	job.model.stage_cnt = DLP_ARRAY_SIZE(stages);
+	print(SUMMARY, 100);
+	assert_has("\nStages (times: one scope; then % of wall time or of the workers' production)\n"
+		   "  record_function                         where       count   median      max    "
+		   "own\n"
+		   "  a?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...  main          100  8.00 ms  9.00 ms    "
+		   "9.0\n"
+		   "  stage 1                                 workers ~     101  8.00 ms  9.00 ms    "
+		   "4.2\n"
+		   "  (label not recorded)                    main          102  8.00 ms  9.00 ms    "
+		   "7.0\n");
+	assert_has("  stage 5 ");
+	assert_null(strstr(text, "stage 6"));
+	assert_has("  and 3 more (all of them in the JSON summary)\n");
+	job.model.stage_cnt = 0;
+	print(SUMMARY, 100);
+	assert_null(strstr(text, "Stages"));
+}
+
 static void test_empty_model(void **state)
 {
 	static struct dlp_model empty;
@@ -292,6 +333,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_summary_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_summary_unknowns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_rows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_empty_model, setup, teardown),
 	};
 
