@@ -93,8 +93,6 @@ static bool find_path(const char *groups, const char *controller, bool *ret_v2,
 		ret_path[end - path] = '\0';
 		*ret_v2 = v2;
 		found = true;
-		if (!v2)
-			break;
 	}
 	return found;
 }

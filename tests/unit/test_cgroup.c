@@ -31,6 +31,7 @@
 	" /sys/fs/cgroup/memory rw shared:11 master:4 - cgroup cgroup rw,memory\n"
 #define MOUNT_V2(ROOT) "35 24 0:32 " ROOT " /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
 #define MOUNT_V2_BESIDE "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+#define WIDER_MOUNT "40 1 0:29 /docker /mnt/with\\040blank rw - cgroup c rw,cpu\n"
 #define V1_NONE "9223372036854771712\n"
 
 static struct tree tree;
@@ -285,13 +286,16 @@ static void from_inside_a_container(void **state)
 	look();
 	assert_nothing();
 	/* of several mounts the one that shows most */
-	mounts(TMPFS MOUNT_CPU(
-		"/docker/abc") "40 1 0:29 /docker /mnt/with\\040blank rw - cgroup c rw,cpu\n");
+	mounts(TMPFS MOUNT_CPU("/docker/abc") WIDER_MOUNT);
 	groups("3:cpu,cpuacct:/docker/abc\n");
 	write_in("mnt/with blank", "cpu.cfs_quota_us", "10000\n");
 	write_in("mnt/with blank", "cpu.cfs_period_us", "100000\n");
 	write_in("mnt/with blank", "cpu.stat", "nr_periods 1\nnr_throttled 1\nthrottled_time 1\n");
 	write_in("mnt/with blank/abc", "cpu.cfs_quota_us", "-1\n");
+	look_anew();
+	assert_quota(10000, 100000);
+	/* in whichever order */
+	mounts(TMPFS WIDER_MOUNT MOUNT_CPU("/docker/abc"));
 	look_anew();
 	assert_quota(10000, 100000);
 }
@@ -350,6 +354,10 @@ static void moves_do_not_jump(void **state)
 	look();
 	assert_throttled(13, 7);
 	cpu_v1("/a", 50000, 100000, 4, 2);
+	look();
+	assert_throttled(15, 8);
+	/* each counter on its own tells of another group */
+	write_in(CPU "/a", "cpu.stat", "nr_periods 9\nnr_throttled 7\nthrottled_time 1\n");
 	look();
 	assert_throttled(15, 8);
 	/* another group on the way becomes the tightest */
