@@ -20,7 +20,8 @@ enum dlp_exit {
 };
 
 struct dlp_options {
-	pid_t pid;
+	pid_t pid;	/* 0 = none: a command is given */
+	char **command; /* argv of the command to start, ends with NULL; borrowed; NULL = none */
 	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
 	uint64_t interval_ns;
 	uint64_t long_wait_ns;

@@ -189,24 +189,33 @@ static int add_fd(struct loop *loop, int fd)
 }
 
 /* Signals become readable; they interrupt nothing. */
-static int open_fds(struct loop *loop)
+static int open_signals(struct loop *loop)
 {
 	sigset_t signals;
-	int err;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
+	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return loop->signal_fd < 0 ? -errno : add_fd(loop, loop->signal_fd);
+}
+
+static int open_fds(struct loop *loop)
+{
+	const struct dlp_launch *launch = loop->ob->launch;
+	int err;
+
 	/* a reader that goes away must not take the summary with it */
 	signal(SIGPIPE, SIG_IGN);
-	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	loop->target_fd = (int)syscall(SYS_pidfd_open, loop->ob->target->pid, 0);
-	if (loop->signal_fd < 0 || loop->epoll_fd < 0 || loop->target_fd < 0)
+	if (loop->epoll_fd < 0 || loop->target_fd < 0)
 		return -errno;
-	err = add_fd(loop, loop->signal_fd);
+	err = launch ? add_fd(loop, launch->signal_fd) : open_signals(loop);
+	if (!err && launch)
+		err = add_fd(loop, launch->pid_fd);
 	if (!err)
 		err = add_fd(loop, loop->target_fd);
 	if (!err)
@@ -226,6 +235,7 @@ static bool target_gone(const struct loop *loop)
 
 static int wait_until(struct loop *loop, uint64_t deadline_ns)
 {
+	const struct dlp_launch *launch = loop->ob->launch;
 	uint64_t now = dlp_now_ns();
 	/* rounded up: waking a moment early would only mean waiting twice */
 	int timeout = deadline_ns > now ? (int)((deadline_ns - now) / DLP_NS_PER_MS + 1) : 0;
@@ -235,7 +245,11 @@ static int wait_until(struct loop *loop, uint64_t deadline_ns)
 	n = epoll_wait(loop->epoll_fd, &event, 1, timeout);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (n && (event.data.fd == loop->signal_fd || event.data.fd == loop->target_fd))
+	if (!n)
+		return 0;
+	if (launch && event.data.fd == launch->signal_fd)
+		dlp_launch_relay(launch);
+	else if (event.data.fd != dlp_session_fd(loop->session))
 		loop->stop = true;
 	return 0;
 }
@@ -395,8 +409,12 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	err = dlp_jobs_new("", loop->ob->target->pid, &loop->jobs);
 	if (err)
 		goto fail;
-	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */
-	(void)setpriority(PRIO_PROCESS, 0, priority + LOADING_NICE);
+	/*
+	 * Best effort: without the right to go back (CAP_SYS_NICE) we stay polite. Not while a command
+	 * of ours imports torch: it does not train yet, and we must be there when it does.
+	 */
+	if (!loop->ob->launch)
+		(void)setpriority(PRIO_PROCESS, 0, priority + LOADING_NICE);
 	ret = attach(loop, &err, error, error_size);
 	(void)setpriority(PRIO_PROCESS, 0, priority);
 	if (err)
@@ -413,6 +431,7 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	if (!err)
 		return loop->ob->finish(loop->ob);
 fail:
+	loop->ob->gone = err == -ESRCH;
 	if (err == -ESRCH)
 		snprintf(error, error_size, "process %d is gone", loop->ob->target->pid);
 	else

@@ -133,9 +133,38 @@ static void test_refused(void **state)
 	refuse("replay run.dlp", "replay");
 	refuse("report", "report");
 	refuse("--pid 1 --record run.dlp", "--record");
-	refuse("--pid 1 -- python train.py", "python");
 	/* what the user typed goes to a terminal */
 	refuse("--pid 1 --without \033[31mred", "'?[31mred'");
+}
+
+static void test_command(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--duration 3 -- python train.py --pid 7 -- --epochs 3"), 0);
+	assert_int_equal(options.pid, 0);
+	assert_int_equal(options.duration_ns, 3 * DLP_NS_PER_S);
+	assert_non_null(options.command);
+	assert_string_equal(options.command[0], "python");
+	assert_string_equal(options.command[3], "7");
+	assert_string_equal(options.command[4], "--");
+	assert_string_equal(options.command[6], "3");
+	assert_null(options.command[7]);
+	assert_int_equal(parse("-- --help"), 0);
+	assert_false(options.help);
+	assert_string_equal(options.command[0], "--help");
+	assert_int_equal(parse("--pid 1"), 0);
+	assert_null(options.command);
+
+	refuse("--", "no command after '--'");
+	refuse("--pid 1 --", "no command after '--'");
+	refuse("--pid 1 -- python train.py", "--pid");
+	refuse("python train.py", "put -- before it");
+	refuse("python -- train.py", "python");
+	/* here "--" is a file's name, and parts nothing */
+	refuse("--summary -- python", "python");
+	assert_int_equal(parse("--summary -- -- python"), 0);
+	assert_string_equal(options.summary, "--");
+	assert_string_equal(options.command[0], "python");
 }
 
 static void test_ring_size(void **state)
@@ -172,6 +201,7 @@ static void test_help_text(void **state)
 {
 	static const char *const words[] = {
 		"--pid PID",
+		"-- COMMAND",
 		"--duration SECONDS",
 		"--summary FILE",
 		"--events FILE",
@@ -189,7 +219,7 @@ static void test_help_text(void **state)
 		"Exit status",
 	};
 	char *text = NULL, *save = NULL;
-	size_t bytes;
+	size_t bytes, lines = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
@@ -203,7 +233,10 @@ static void test_help_text(void **state)
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		assert_true(strlen(line) <= 90);
 		assert_true(line[strlen(line) - 1] != ' ');
+		lines++;
 	}
+	/* as many as a window of ordinary height shows */
+	assert_true(lines <= 40);
 	free(text);
 }
 
@@ -225,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_without_names), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_ring_size),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
+		cmocka_unit_test(test_command),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

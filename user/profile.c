@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "invoker.h"
+#include "log.h"
+#include "model.h"
+#include "profile_priv.h"
+#include "summary.h"
+#include "text.h"
+#include "util.h"
+
+#ifndef DLP_VERSION
+#error "the Makefile defines DLP_VERSION"
+#endif
+
+enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure)
+{
+	return failure->err == DLP_TARGET_DENIED ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
+}
+
+int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
+{
+	int fd;
+
+	*ret = NULL;
+	if (!options->events)
+		return 0;
+	/* a file that was there keeps its owner, as with a shell's ">" */
+	fd = open(options->events, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		(void)dlp_invoker_own(fd);
+	else if (errno == EEXIST)
+		fd = open(options->events, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	if (fd >= 0)
+		*ret = fdopen(fd, "w");
+	if (*ret)
+		return 0;
+	dlp_complain("cannot write '%s': %s", options->events, strerror(errno));
+	dlp_cleanup_close(&fd);
+	return -1;
+}
+
+enum dlp_exit dlp_run_report(struct dlp_observation *observation)
+{
+	const struct dlp_options *options = observation->options;
+	enum dlp_exit ret = DLP_EXIT_OK;
+	struct dlp_verdict verdict;
+	char error[512];
+
+	dlp_diagnose(observation->model, &verdict);
+	/* the file first: whoever reads the screen may be gone */
+	if (options->summary &&
+	    dlp_summary_write(options->summary, observation->model, &verdict, observation->facts, error,
+			      sizeof(error))) {
+		dlp_complain("%s", error);
+		ret = DLP_EXIT_FAILURE;
+	}
+	dlp_text_summary(observation->out, observation->model, &verdict, observation->facts);
+	fflush(observation->out);
+	return ret;
+}
+
+enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
+{
+	const struct dlp_launch *launch = run->observation.launch;
+	char error[512] = "";
+	enum dlp_exit ret;
+
+	run->facts = (struct dlp_summary_facts){
+		.version = DLP_VERSION,
+		.launched_ns = launch ? launch->launched_ns : 0,
+	};
+	run->observation.options = options;
+	run->observation.target = &run->target;
+	run->observation.facts = &run->facts;
+	run->observation.events = events;
+	run->observation.gone = false;
+	if (dlp_model_new(&run->observation.model)) {
+		dlp_complain("out of memory");
+		return DLP_EXIT_FAILURE;
+	}
+	ret = dlp_observe(&run->observation, error, sizeof(error));
+	if (*error && !(launch && run->observation.gone))
+		dlp_complain("%s", error);
+	return ret;
+}
+
+void dlp_run_fini(struct dlp_run *run)
+{
+	dlp_model_free(run->observation.model);
+	run->observation.model = NULL;
+}
+
+int dlp_profile_process(const struct dlp_options *options)
+{
+	struct dlp_run run = { .observation = { .out = stdout, .finish = dlp_run_report } };
+	_cleanup_fclose_ FILE *events = NULL;
+	struct dlp_target_failure failure;
+	enum dlp_exit ret;
+
+	if (dlp_target_open("", options->pid, &run.target, &failure)) {
+		dlp_complain("%s", failure.text);
+		return dlp_run_refusal(&failure);
+	}
+	if (dlp_run_open_events(options, &events))
+		return DLP_EXIT_FAILURE;
+	ret = dlp_run_observe(&run, options, events);
+	dlp_run_fini(&run);
+	return ret;
+}
