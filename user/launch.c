@@ -201,5 +201,7 @@ int dlp_launch_finish(struct dlp_launch *launch)
 		;
 	dlp_cleanup_close(&launch->pid_fd);
 	dlp_cleanup_close(&launch->signal_fd);
+	launch->pid_fd = -1;
+	launch->signal_fd = -1;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
