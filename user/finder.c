@@ -48,8 +48,9 @@ static struct dlp_finder_entry *entry_of(struct dlp_finder *finder, pid_t pid, u
 	return entry;
 }
 
-static enum dlp_found try(struct dlp_finder *finder, struct dlp_finder_entry *entry, uint64_t now_ns,
-			  struct dlp_target *target, struct dlp_target_failure *failure)
+static enum dlp_found try(struct dlp_finder *finder, struct dlp_finder_entry *entry,
+			  uint64_t now_ns, struct dlp_target *target,
+			  struct dlp_target_failure *failure)
 {
 	uint64_t age_ns = now_ns - entry->since_ns;
 
@@ -76,8 +77,8 @@ static enum dlp_found try(struct dlp_finder *finder, struct dlp_finder_entry *en
 	return DLP_FOUND_REFUSED;
 }
 
-enum dlp_found dlp_finder_look(struct dlp_finder *finder, uint64_t now_ns, struct dlp_target *target,
-			       struct dlp_target_failure *failure)
+enum dlp_found dlp_finder_look(struct dlp_finder *finder, uint64_t now_ns,
+			       struct dlp_target *target, struct dlp_target_failure *failure)
 {
 	pid_t pids[FAMILY_MAX] = { finder->command };
 	size_t cnt = 0;

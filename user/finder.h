@@ -38,8 +38,8 @@ enum dlp_found {
  * One look at everything the command has started, parents first. A refusal is told once, when it
  * has lasted so long that it is not for libraries still being loaded; then that process is dropped.
  */
-enum dlp_found dlp_finder_look(struct dlp_finder *finder, uint64_t now_ns, struct dlp_target *target,
-			       struct dlp_target_failure *failure);
+enum dlp_found dlp_finder_look(struct dlp_finder *finder, uint64_t now_ns,
+			       struct dlp_target *target, struct dlp_target_failure *failure);
 /* Never to be given again. */
 void dlp_finder_drop(struct dlp_finder *finder, pid_t pid);
 

@@ -66,7 +66,8 @@ static int set_environment(const struct dlp_invoker *invoker)
 	/* sudo has put root's there: caches and settings would be looked for where we may not look */
 	if (*invoker->home && setenv("HOME", invoker->home, 1))
 		return -errno;
-	if (*invoker->name && (setenv("USER", invoker->name, 1) || setenv("LOGNAME", invoker->name, 1)))
+	if (*invoker->name &&
+	    (setenv("USER", invoker->name, 1) || setenv("LOGNAME", invoker->name, 1)))
 		return -errno;
 	return 0;
 }

@@ -85,14 +85,16 @@ static int explain(const char *command, const struct trouble *trouble, char *err
 		(void)snprintf(error, error_size, "cannot become the user %s to run '%s': %s",
 			       getenv("SUDO_UID"), shown, strerror(trouble->err));
 	else if (searched && getenv("SUDO_UID"))
-		(void)snprintf(error, error_size,
-			       "cannot run '%s': %s; sudo sets a PATH of its own: give the whole path, "
-			       "as \"$(which %s)\" does",
-			       shown, strerror(trouble->err), shown);
+		(void)snprintf(
+			error, error_size,
+			"cannot run '%s': %s; sudo sets a PATH of its own: give the whole path, "
+			"as \"$(which %s)\" does",
+			shown, strerror(trouble->err), shown);
 	else
 		(void)snprintf(error, error_size, "cannot run '%s': %s", shown,
 			       strerror(trouble->err));
-	return !trouble->is_user && trouble->err == ENOENT ? DLP_LAUNCH_NOT_FOUND : DLP_LAUNCH_CANNOT_RUN;
+	return !trouble->is_user && trouble->err == ENOENT ? DLP_LAUNCH_NOT_FOUND :
+							     DLP_LAUNCH_CANNOT_RUN;
 }
 
 static int open_fds(struct dlp_launch *launch)

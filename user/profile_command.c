@@ -51,7 +51,8 @@ static enum dlp_exit finish(struct dlp_observation *observation)
 	uint64_t duration_ns = watch->options->duration_ns;
 	bool is_over = duration_ns && model->end_ns - model->start_ns >= duration_ns;
 
-	if (model->getnext_cnt || model->loader_cnt || is_over || dlp_launch_ended(&watch->launch, 0))
+	if (model->getnext_cnt || model->loader_cnt || is_over ||
+	    dlp_launch_ended(&watch->launch, 0))
 		return dlp_run_report(observation);
 	watch->put_off = true;
 	return DLP_EXIT_OK;
@@ -85,7 +86,9 @@ static int apply_window(struct dlp_model *model, const struct watch *watch, uint
 			uint64_t ts_ns)
 {
 	struct dlp_ev_window event = {
-		.hdr = { .size = sizeof(event), .kind = DLP_EV_WINDOW, .ts_ns = ts_ns,
+		.hdr = { .size = sizeof(event),
+			 .kind = DLP_EV_WINDOW,
+			 .ts_ns = ts_ns,
 			 .tgid = (uint32_t)watch->launch.pid },
 		.realtime_ns = watch->realtime_ns,
 		.phase = phase,
@@ -147,10 +150,11 @@ static enum dlp_exit write_nothing(const struct watch *watch, const char *why)
 static enum dlp_exit conclude(struct watch *watch)
 {
 	const struct dlp_target_failure *pending = &watch->finder.pending;
-	const char *why = watch->came_late ?
-				  "The command ended before the process that had loaded torch could be "
-				  "observed." :
-				  "The command ended without loading torch: there was nothing to observe.";
+	const char *why =
+		watch->came_late ?
+			"The command ended before the process that had loaded torch could be "
+			"observed." :
+			"The command ended without loading torch: there was nothing to observe.";
 
 	if (watch->put_off)
 		return dlp_run_report(&watch->run.observation);
@@ -202,8 +206,9 @@ int dlp_profile_command(const struct dlp_options *options)
 	dlp_kernel_quiet_libbpf();
 	/* what can be known before is not found out hours into the job */
 	if (!dlp_kernel_permits()) {
-		dlp_complain("no permission to load BPF programs: run as root (sudo), in the host's own "
-			     "user namespace; the command was not started");
+		dlp_complain(
+			"no permission to load BPF programs: run as root (sudo), in the host's own "
+			"user namespace; the command was not started");
 		return DLP_EXIT_UNSUPPORTED;
 	}
 	if (dlp_run_open_events(options, &events))

@@ -209,9 +209,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(the_command_itself),      TEST(behind_shells_and_launchers),
-		TEST(libraries_are_waited_for), TEST(pickle_is_waited_for_a_moment),
-		TEST(refusals_are_told_once),  TEST(what_is_dropped_is_not_given_again),
+		TEST(the_command_itself),	    TEST(behind_shells_and_launchers),
+		TEST(libraries_are_waited_for),	    TEST(pickle_is_waited_for_a_moment),
+		TEST(refusals_are_told_once),	    TEST(what_is_dropped_is_not_given_again),
 		TEST(many_processes_end_somewhere),
 	};
 

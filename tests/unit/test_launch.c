@@ -202,7 +202,7 @@ static void nobody_else_without_sudo(void **state)
 	static const struct {
 		const char *uid, *gid;
 	} wrong[] = {
-		{ NULL, "100" },  { "100", NULL },	   { "", "100" },	    { "-1", "100" },
+		{ NULL, "100" }, { "100", NULL },	  { "", "100" },	   { "-1", "100" },
 		{ "1x", "100" }, { "4294967295", "100" }, { "4294967296", "100" }, { "100", " 5" },
 	};
 
@@ -236,10 +236,11 @@ static void the_invoking_user_runs_it(void **state)
 	setenv("SUDO_GID", "65533", 1);
 	setenv("HOME", "/", 1);
 	setenv("KEPT", "as it was", 1);
-	(void)snprintf(script, sizeof(script),
-		       "(id -u; id -ru; id -g; id -G | tr ' ' '\\n' | grep -c '^0$'; echo \"$KEPT\") "
-		       ">%s/out",
-		       tree.path);
+	(void)snprintf(
+		script, sizeof(script),
+		"(id -u; id -ru; id -g; id -G | tr ' ' '\\n' | grep -c '^0$'; echo \"$KEPT\") "
+		">%s/out",
+		tree.path);
 	assert_int_equal(run(script), 0);
 	assert_string_equal(output(), "65534\n65534\n65533\n0\nas it was\n");
 	/* a user whom no database knows, neither */
@@ -277,10 +278,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(exit_statuses_are_a_shells), TEST(what_cannot_run_is_said),
-		TEST(sudo_changes_the_path),	  TEST(waiting_ends_in_time),
-		TEST(signal_settings_are_handed_down), TEST(signals_are_passed_on),
-		TEST(nobody_else_without_sudo),	  TEST(the_invoking_user_runs_it),
+		TEST(exit_statuses_are_a_shells),
+		TEST(what_cannot_run_is_said),
+		TEST(sudo_changes_the_path),
+		TEST(waiting_ends_in_time),
+		TEST(signal_settings_are_handed_down),
+		TEST(signals_are_passed_on),
+		TEST(nobody_else_without_sudo),
+		TEST(the_invoking_user_runs_it),
 		TEST(files_are_given_to_the_invoking_user),
 	};
 
