@@ -144,6 +144,13 @@ static int take_quiet(struct dlp_options *options, const char *arg, char *why, s
 	return 0;
 }
 
+static int take_list(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->list = true;
+	return 0;
+}
+
 static int take_help(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	(void)arg, (void)why, (void)why_size;
@@ -164,7 +171,9 @@ static const struct cli_option {
 	take_fn take;
 	const char *help; /* lines */
 } table[] = {
-	{ "pid", "PID", take_pid, "the training process (the one that iterates the DataLoader)" },
+	{ "pid", "PID", take_pid,
+	  "the training process, or the shell or launcher it runs under" },
+	{ "list", NULL, take_list, "show the training processes of this machine" },
 	{ "duration", "SECONDS", take_duration,
 	  "watch for so long; default: until the job ends or Ctrl-C" },
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
@@ -266,8 +275,8 @@ static int take_command(int argc, char **argv, const char *last_arg, struct dlp_
 		return 0;
 	say(error, error_size,
 	    parted ? "no command after '--'; try 'dlprof-bpf --help'" :
-		     "nothing to watch: give --pid PID, or -- and a command; try 'dlprof-bpf "
-		     "--help'");
+		     "nothing to watch: give --pid PID (--list shows them), or -- and a command; "
+		     "try 'dlprof-bpf --help'");
 	return -EINVAL;
 }
 
@@ -303,7 +312,7 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 			say(what, sizeof(what), "--%s", option->name);
 			return usage_error(error, error_size, what, optarg, why);
 		}
-		if (ret->help || ret->version)
+		if (ret->list || ret->help || ret->version)
 			return 0;
 	}
 	return take_command(argc, argv, last_arg, ret, error, error_size);

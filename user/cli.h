@@ -29,11 +29,11 @@ struct dlp_options {
 	uint32_t without;    /* enum dlp_without */
 	const char *summary; /* borrowed from argv; NULL = none */
 	const char *events;
-	bool quiet, help, version;
+	bool quiet, list, help, version;
 };
 
 /*
- * 0, or -EINVAL with one line in `error` that names what is wrong. What follows --help or
+ * 0, or -EINVAL with one line in `error` that names what is wrong. What follows --list, --help or
  * --version is not looked at. Never prints, never exits.
  */
 int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size);

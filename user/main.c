@@ -23,5 +23,7 @@ int main(int argc, char **argv)
 		printf("dlprof-bpf %s\n", DLP_VERSION);
 		return DLP_EXIT_OK;
 	}
+	if (options.list)
+		return dlp_profile_list();
 	return options.command ? dlp_profile_command(&options) : dlp_profile_process(&options);
 }

@@ -264,7 +264,6 @@ static const char *python_program(const struct process *process)
 	return NULL;
 }
 
-/* They start the trainers as programs of their own, and would be taken for one: torch is in them. */
 static bool is_launcher(const struct process *process)
 {
 	static const char *const names[] = {
@@ -285,6 +284,13 @@ static bool is_launcher(const struct process *process)
 			return true;
 	}
 	return false;
+}
+
+bool dlp_proc_is_launcher(const char *root, pid_t pid)
+{
+	_cleanup_free_ struct process *process = malloc(sizeof(*process));
+
+	return process && !read_process(root, pid, process) && is_launcher(process);
 }
 
 bool dlp_proc_may_train(const char *root, pid_t pid)

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "diagnose.h"
 #include "invoker.h"
 #include "log.h"
 #include "model.h"
+#include "proc_role.h"
 #include "profile_priv.h"
 #include "summary.h"
 #include "text.h"
+#include "trainers.h"
 #include "util.h"
 
 #ifndef DLP_VERSION
@@ -95,20 +98,81 @@ void dlp_run_fini(struct dlp_run *run)
 	run->observation.model = NULL;
 }
 
+/*
+ * Opens the process that was meant: --pid may name a shell or a launcher, which have no DataLoader.
+ * 0, or the exit status, with a complaint.
+ */
+static int open_meant(pid_t pid, struct dlp_target *target)
+{
+	struct dlp_target_failure failure;
+	char several[128] = "";
+	pid_t meant = 0;
+	int err;
+
+	err = dlp_target_open("", pid, target, &failure);
+	if (err ? failure.err == DLP_TARGET_NO_TORCH || failure.err == DLP_TARGET_NOT_PYTHON :
+		  dlp_proc_is_launcher("", pid))
+		meant = dlp_trainers_meant("", pid, several, sizeof(several));
+	if (*several) {
+		dlp_complain(
+			"pid %d (%s) has started several training processes: use --pid with one of "
+			"%s",
+			(int)pid, target->comm, several);
+		return DLP_EXIT_FAILURE;
+	}
+	if (meant) {
+		dlp_complain(
+			"pid %d (%s) is not the training process: observing pid %d, which it has "
+			"started",
+			(int)pid, target->comm, (int)meant);
+		err = dlp_target_open("", meant, target, &failure);
+	}
+	if (!err)
+		return 0;
+	dlp_complain("%s", failure.text);
+	return (int)dlp_run_refusal(&failure);
+}
+
 int dlp_profile_process(const struct dlp_options *options)
 {
 	struct dlp_run run = { .observation = { .out = stdout, .finish = dlp_run_report } };
 	_cleanup_fclose_ FILE *events = NULL;
-	struct dlp_target_failure failure;
-	enum dlp_exit ret;
+	int ret;
 
-	if (dlp_target_open("", options->pid, &run.target, &failure)) {
-		dlp_complain("%s", failure.text);
-		return dlp_run_refusal(&failure);
-	}
+	ret = open_meant(options->pid, &run.target);
+	if (ret)
+		return ret;
 	if (dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
-	ret = dlp_run_observe(&run, options, events);
+	ret = (int)dlp_run_observe(&run, options, events);
 	dlp_run_fini(&run);
 	return ret;
+}
+
+int dlp_profile_list(void)
+{
+	_cleanup_free_ struct dlp_trainer *trainers = NULL;
+	struct winsize size = { 0 };
+	size_t cnt;
+	int err;
+
+	err = dlp_trainers_find("", 0, &trainers, &cnt);
+	if (err) {
+		dlp_complain("cannot list the processes: %s", strerror(-err));
+		return DLP_EXIT_FAILURE;
+	}
+	/* whoever reads a pipe wants all of it */
+	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	if (cnt)
+		dlp_trainers_print(stdout, trainers, cnt, size.ws_col);
+	else
+		dlp_complain("no process found that has loaded torch");
+	for (size_t i = 0; i < cnt; i++) {
+		if (*trainers[i].refused)
+			dlp_complain("%s", trainers[i].refused);
+	}
+	if (geteuid())
+		dlp_complain(
+			"only what this user may look into is listed: run as root for the others");
+	return DLP_EXIT_OK;
 }

@@ -13,4 +13,7 @@ int dlp_profile_process(const struct dlp_options *options);
 /* A command: its own exit status, unless we have failed. */
 int dlp_profile_command(const struct dlp_options *options);
 
+/* --list: the exit status. */
+int dlp_profile_list(void);
+
 #endif /* DLP_PROFILE_H */

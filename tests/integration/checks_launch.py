@@ -158,6 +158,32 @@ def duration(env):
         session.close(kill=True)
 
 
+@group("a launcher's pid, and the list")
+def by_launcher(env):
+    """A job that runs already, of which only the shell's pid is known."""
+    tap = env.tap
+    session = env.new_session(prefix=["sh", "-c", '"$@"; exit 0', "sh"])
+    try:
+        with session.phase("steady", loader=LOADER, step=STEP) as phase:
+            shown = subprocess.run([env.tool, "--list"], capture_output=True, text=True, timeout=30)
+            tool = env.observe(session.pid, duration=1)
+        trainer = tool.summary["target"]["pid"]
+        tap.check(trainer != session.pid, "its child is observed", tool.summary["target"])
+        tap.check(tool.stderr.startswith("dlprof-bpf: ") and tool.stderr.count("\n") == 1 and
+                  str(session.pid) in tool.stderr and str(trainer) in tool.stderr, "and that is said",
+                  tool.stderr)
+        compare.check_count(tap, tool, phase.truth)
+        rows = [line.split() for line in shown.stdout.splitlines()]
+        row = next((row for row in rows if row[0] == str(trainer)), None)
+        tap.check(row and row[1:3] == ["root", session.torch] and "jobs.py" in row[-1],
+                  "the job is in the list", shown.stdout)
+        # an epoch ends from time to time, and its workers with it
+        tap.check(row and int(row[3]) <= 2, "with its workers", row)
+        tap.check(all(row[0] != str(session.pid) for row in rows), "the shell is not", shown.stdout)
+    finally:
+        session.close(kill=True)
+
+
 # ---- what the command and its caller notice ----------------------------------------------------
 @group("launch, ends")
 def ends(env):

@@ -193,6 +193,8 @@ static void test_help_and_version(void **state)
 	assert_true(options.help);
 	assert_int_equal(parse("--version"), 0);
 	assert_true(options.version);
+	assert_int_equal(parse("--list"), 0);
+	assert_true(options.list);
 	assert_int_equal(parse("--help --nonsense"), 0);
 	refuse("--nonsense --help", "--nonsense");
 }
@@ -210,6 +212,7 @@ static void test_help_text(void **state)
 		"--long-wait DURATION",
 		"--ring-size BYTES",
 		"--quiet",
+		"--list",
 		"--version",
 		"--help",
 		"queue-uprobe",
