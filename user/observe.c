@@ -15,9 +15,11 @@
 #include "decode.h"
 #include "diagnose.h"
 #include "jobs.h"
+#include "proc_role.h"
 #include "sysfs.h"
 #include "text.h"
 #include "util.h"
+#include "version.h"
 
 /*
  * The ring is read this often although nothing wakes us: rare enough to cost nothing, often
@@ -35,6 +37,7 @@ struct loop {
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
+	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
 };
@@ -42,6 +45,27 @@ struct loop {
 static uint64_t timeval_ns(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * DLP_NS_PER_S + (uint64_t)tv->tv_usec * DLP_NS_PER_US;
+}
+
+/* Is it another process than the target that trains? */
+static void look_for_other(struct loop *loop, const struct dlp_ev_hdr *hdr)
+{
+	const struct dlp_target *target = loop->ob->target;
+	pid_t trainer;
+
+	if (hdr->kind != DLP_EV_SCOPE || !(hdr->flags & DLP_SCOPE_GETNEXT) ||
+	    hdr->tgid == (uint32_t)target->pid || hdr->tgid == loop->nested_tgid ||
+	    loop->ob->model->getnext_cnt || loop->stop)
+		return;
+	if (dlp_proc_trainer_of("", (pid_t)hdr->tgid, dlp_version_at_least(&target->torch, 2, 5),
+				&trainer))
+		return;
+	if (trainer) {
+		loop->nested_tgid = hdr->tgid;
+		return;
+	}
+	loop->ob->other = (pid_t)hdr->tgid;
+	loop->stop = true;
 }
 
 /* Every event, whoever made it, goes through here: the one place a recording will tap. */
@@ -56,6 +80,7 @@ static int take(void *ctx, const void *data, size_t bytes)
 		if (loop->end_ns && hdr->ts_ns > loop->end_ns)
 			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
+		look_for_other(loop, hdr);
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
 	}
@@ -429,7 +454,7 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	fflush(loop->ob->out);
 	err = run(loop);
 	if (!err)
-		return loop->ob->finish(loop->ob);
+		return loop->ob->other ? DLP_EXIT_OK : loop->ob->finish(loop->ob);
 fail:
 	loop->ob->gone = err == -ESRCH;
 	if (err == -ESRCH)

@@ -28,6 +28,11 @@ struct dlp_observation {
 	 * it and do not end the observation, its own end does. NULL: we have attached to a job.
 	 */
 	const struct dlp_launch *launch;
+	/*
+	 * Set when the target had not iterated any DataLoader, but this process of its job, which is
+	 * no worker of it, did (a rank, forked or spawned): then the observation ends without `finish`.
+	 */
+	pid_t other;
 	bool gone; /* it was never observed because it had ended too soon */
 	/*
 	 * Called when the window is closed, before the probes are detached: that can take a tenth of

@@ -67,29 +67,51 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 	return ret;
 }
 
-enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
+static enum dlp_exit observe_once(struct dlp_run *run)
 {
-	const struct dlp_launch *launch = run->observation.launch;
+	struct dlp_observation *observation = &run->observation;
 	char error[512] = "";
 	enum dlp_exit ret;
 
 	run->facts = (struct dlp_summary_facts){
 		.version = DLP_VERSION,
-		.launched_ns = launch ? launch->launched_ns : 0,
+		.launched_ns = observation->launch ? observation->launch->launched_ns : 0,
 	};
+	observation->gone = false;
+	observation->other = 0;
+	if (dlp_model_new(&observation->model)) {
+		dlp_complain("out of memory");
+		return DLP_EXIT_FAILURE;
+	}
+	ret = dlp_observe(observation, error, sizeof(error));
+	if (*error && !(observation->launch && observation->gone))
+		dlp_complain("%s", error);
+	return ret;
+}
+
+enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
+{
+	struct dlp_target_failure failure;
+	enum dlp_exit ret;
+
 	run->observation.options = options;
 	run->observation.target = &run->target;
 	run->observation.facts = &run->facts;
 	run->observation.events = events;
-	run->observation.gone = false;
-	if (dlp_model_new(&run->observation.model)) {
-		dlp_complain("out of memory");
-		return DLP_EXIT_FAILURE;
+	for (;;) {
+		ret = observe_once(run);
+		if (!run->observation.other)
+			return ret;
+		dlp_complain(
+			"pid %d (%s) iterates no DataLoader, but pid %d, which it has started, "
+			"does: observing that",
+			(int)run->target.pid, run->target.comm, (int)run->observation.other);
+		dlp_run_fini(run);
+		if (dlp_target_open("", run->observation.other, &run->target, &failure)) {
+			dlp_complain("%s", failure.text);
+			return dlp_run_refusal(&failure);
+		}
 	}
-	ret = dlp_observe(&run->observation, error, sizeof(error));
-	if (*error && !(launch && run->observation.gone))
-		dlp_complain("%s", error);
-	return ret;
 }
 
 void dlp_run_fini(struct dlp_run *run)

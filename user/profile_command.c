@@ -77,7 +77,9 @@ static bool observe(struct watch *watch, const struct dlp_target *target, enum d
 		watch->came_late = true;
 	else if (!watch->put_off)
 		return true;
+	/* it may have turned into the process that trains instead */
 	dlp_finder_drop(&watch->finder, target->pid);
+	dlp_finder_drop(&watch->finder, run->target.pid);
 	*ret = DLP_EXIT_OK;
 	return false;
 }

@@ -16,8 +16,9 @@ struct dlp_run {
 /* The file of --events, open; *ret = NULL when there is none. 0, or -1 with a complaint. */
 int dlp_run_open_events(const struct dlp_options *options, FILE **ret);
 /*
- * Observes run->target, which is open. observation.out, .launch and .finish are the caller's, the
- * rest is filled here. Complains, but not of a process of a command that was gone too soon.
+ * Observes run->target, which is open, or the process of its job that turns out to train instead:
+ * then run->target is that one. observation.out, .launch and .finish are the caller's, the rest is
+ * filled here. Complains, but not of a process of a command that was gone too soon.
  */
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events);
 /* Verdict and figures of a closed window, for the screen and the file; complains. */

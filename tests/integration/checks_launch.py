@@ -27,6 +27,23 @@ LAUNCHER = """
 import subprocess, sys, torch
 sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))
 """
+# a rank of a distributed job: the process that has loaded torch first has no DataLoader
+RANK = """
+import json, os, time, torch
+import torch.multiprocessing
+from torch.utils.data import DataLoader
+
+def train():
+    ends = []
+    for batch in DataLoader(list(range(800)), batch_size=4, num_workers=1):
+        ends.append(time.monotonic_ns())
+        time.sleep(0.01)
+    print(json.dumps([os.getpid(), ends]), flush=True)
+
+process = torch.multiprocessing.get_context("fork").Process(target=train)
+process.start()
+process.join()
+"""
 
 
 class Launch:
@@ -119,6 +136,21 @@ def behind_launcher(env):
               "torchrun" not in launch.summary["target"]["cmdline"], "the trainer is observed",
               launch.summary["target"])
     tap.check(log.count("scopes: ") == 2, "after the one that had no batch", log)
+
+
+@group("launch, a job whose child trains")
+def child_trains(env):
+    tap, launch = env.tap, Launch(env)
+    ran = launch.run(env.python, "-c", RANK)
+    tap.same(ran.returncode, 0, "status 0", ran.stderr)
+    pid, ends = json.loads(ran.stdout)
+    tap.same(launch.read().summary["target"]["pid"], pid, "the child is observed", ran.stderr)
+    start, end = compare.window(launch)
+    sure = sum(start + compare.EDGE_NS < t < end - compare.EDGE_NS for t in ends)
+    count = compare.loader_sum(launch, "getnext", "count")
+    # the call that ends the epoch is not among the job's own
+    tap.check(sure > 50 and sure <= count <= sure + 3, f"GetNext count exact ({sure})", count)
+    tap.check(start - ends[0] < 2e9, "soon after its first batch", f"{(start - ends[0]) / 1e6:.0f} ms")
 
 
 @group("launch, a job that begins at once")
