@@ -492,7 +492,7 @@ static int append_children(const char *root, pid_t pid, pid_t *ret, size_t max, 
 		return gone(errno);
 	while (!err && (entry = readdir(dir))) {
 		char file[64];
-		size_t bytes;
+		size_t bytes = 0;
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
