@@ -3,7 +3,11 @@
  * A command that we start: wait until it, or something it has started, loads torch, observe that
  * process, and be the command to whoever waits for us.
  */
+#include <errno.h>
+#include <libgen.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "diagnose.h"
 #include "finder.h"
@@ -197,6 +201,29 @@ static enum dlp_exit follow(struct watch *watch)
 	return conclude(watch);
 }
 
+/* What can be known before is not found out hours into the job. 0, or the exit status. */
+static int check_before(const struct dlp_options *options)
+{
+	_cleanup_free_ char *copy = options->summary ? strdup(options->summary) : NULL;
+	char shown[256];
+
+	dlp_kernel_quiet_libbpf();
+	if (!dlp_kernel_permits()) {
+		dlp_complain(
+			"no permission to load BPF programs: run as root (sudo), in the host's own "
+			"user namespace; the command was not started");
+		return DLP_EXIT_UNSUPPORTED;
+	}
+	if (copy && access(dirname(copy), W_OK | X_OK)) {
+		dlp_complain("cannot write the summary to '%s': %s; the command was not started",
+			     dlp_sanitise(shown, sizeof(shown), options->summary,
+					  strlen(options->summary)),
+			     strerror(errno));
+		return DLP_EXIT_FAILURE;
+	}
+	return 0;
+}
+
 int dlp_profile_command(const struct dlp_options *options)
 {
 	struct watch watch = { .options = options, .finder = { .root = "" } };
@@ -205,14 +232,9 @@ int dlp_profile_command(const struct dlp_options *options)
 	enum dlp_exit ret;
 	int status;
 
-	dlp_kernel_quiet_libbpf();
-	/* what can be known before is not found out hours into the job */
-	if (!dlp_kernel_permits()) {
-		dlp_complain(
-			"no permission to load BPF programs: run as root (sudo), in the host's own "
-			"user namespace; the command was not started");
-		return DLP_EXIT_UNSUPPORTED;
-	}
+	status = check_before(options);
+	if (status)
+		return status;
 	if (dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
 	watch.events = events;
@@ -222,6 +244,8 @@ int dlp_profile_command(const struct dlp_options *options)
 		dlp_complain("%s", error);
 		return status;
 	}
+	/* a reader of stderr that goes away must not take the command's exit status with it */
+	signal(SIGPIPE, SIG_IGN);
 	watch.finder.command = watch.launch.pid;
 	ret = follow(&watch);
 	dlp_run_fini(&watch.run);

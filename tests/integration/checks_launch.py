@@ -245,15 +245,21 @@ def ends(env):
         tap.check(not os.path.exists(launch.summary_path), f"{name}: no summary")
 
 
-@group("launch, not permitted")
-def not_permitted(env):
+@group("launch, not started")
+def not_started(env):
+    """What would make the run worthless is said before it begins."""
     tap = env.tap
     touched = os.path.join(env.folder, "touched")
-    ran = subprocess.run([*NOBODY, env.tool, "--", "touch", touched], stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, timeout=30)
-    tap.same(ran.returncode, 3, "status 3", ran.stderr)
-    tap.check(ran.stderr.count("\n") == 1 and "root" in ran.stderr, "one line", ran.stderr)
-    tap.check(not os.path.exists(touched), "the command was not started")
+    nowhere = os.path.join(env.folder, "no/such/folder.json")
+    for name, command, status, word in (
+            ("not permitted", [*NOBODY, env.tool], 3, "root"),
+            ("no folder for the summary", [env.tool, "--summary", nowhere], 1, nowhere)):
+        ran = subprocess.run([*command, "--", "touch", touched], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=30)
+        tap.same(ran.returncode, status, f"{name}: status {status}", ran.stderr)
+        tap.check(ran.stderr.count("\n") == 1 and word in ran.stderr, f"{name}: one line",
+                  ran.stderr)
+        tap.check(not os.path.exists(touched), f"{name}: the command was not started")
 
 
 @group("launch, SIGINT")
@@ -278,6 +284,15 @@ def interrupted(env):
                   f"{(end - sent) / 1e6:.0f} ms after the signal")
     finally:
         session.close(kill=True)
+
+
+@group("launch, nobody reads")
+def nobody_reads(env):
+    """The command's exit status survives a reader that is gone."""
+    ran = subprocess.Popen([env.tool, "--", "sh", "-c", "sleep 0.3; exit 6"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    ran.stderr.close()
+    env.tap.same(ran.wait(30), 6, "exit status")
 
 
 @group("launch, Ctrl-C on a terminal")
