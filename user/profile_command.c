@@ -141,7 +141,7 @@ static enum dlp_exit write_nothing(const struct watch *watch, const char *why)
 		err = apply_window(model, watch, 2, dlp_now_ns());
 	if (!err) {
 		dlp_diagnose(model, &verdict);
-		(void)snprintf(verdict.text, sizeof(verdict.text), "%s", why);
+		(void)snprintf(verdict.text, sizeof(verdict.text), "The %s.", why);
 		err = dlp_summary_write(watch->options->summary, model, &verdict, &facts, error,
 					sizeof(error));
 	}
@@ -158,9 +158,9 @@ static enum dlp_exit conclude(struct watch *watch)
 	const struct dlp_target_failure *pending = &watch->finder.pending;
 	const char *why =
 		watch->came_late ?
-			"The command ended before the process that had loaded torch could be "
-			"observed." :
-			"The command ended without loading torch: there was nothing to observe.";
+			"command ended before the process that had loaded torch could be "
+			"observed" :
+			"command ended without loading torch: there was nothing to observe";
 
 	if (watch->put_off)
 		return dlp_run_report(&watch->run.observation);
@@ -170,7 +170,7 @@ static enum dlp_exit conclude(struct watch *watch)
 		dlp_complain("%s", pending->text);
 		return dlp_run_refusal(pending);
 	}
-	dlp_complain("%s", why);
+	dlp_complain("the %s", why);
 	return watch->options->summary ? write_nothing(watch, why) : DLP_EXIT_OK;
 }
 
