@@ -158,6 +158,13 @@ static int take_quiet(struct dlp_options *options, const char *arg, char *why, s
 	return 0;
 }
 
+static int take_list(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->list = true;
+	return 0;
+}
+
 static int take_help(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	(void)arg, (void)why, (void)why_size;
@@ -178,9 +185,11 @@ static const struct cli_option {
 	take_fn take;
 	const char *help; /* lines */
 } table[] = {
-	{ "pid", "PID", take_pid, "the training process (the one that iterates the DataLoader)" },
+	{ "pid", "PID", take_pid,
+	  "the training process, or the shell or launcher it runs under" },
+	{ "list", NULL, take_list, "show the training processes of this machine" },
 	{ "duration", "SECONDS", take_duration,
-	  "stop after this time; default: when the job ends or on Ctrl-C" },
+	  "watch for so long; default: until the job ends or Ctrl-C" },
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
 	{ "interval", "SECONDS", take_interval,
 	  "one line per interval; default 1, at least 100ms" },
@@ -211,9 +220,14 @@ static void list_withouts(FILE *out)
 
 void dlp_cli_help(FILE *out)
 {
-	fputs("usage: dlprof-bpf --pid PID [options]\n\nWatches a running PyTorch training job "
-	      "and says whether, and why, it waits for data.\nThe job is not changed, stopped or "
-	      "restarted.\n\n",
+	fputs("usage: dlprof-bpf --pid PID [options]\n"
+	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n\n"
+	      "Watches a PyTorch training job and says whether, and why, it waits for data.\n"
+	      "The job is not changed, stopped or restarted.\n\n"
+	      "A command is started as the user who called sudo, and watched from the moment that\n"
+	      "it, or a process it has started, loads torch. It runs to its end, even when\n"
+	      "--duration is over; its exit status becomes ours. Lines and report go to stderr:\n"
+	      "stdout is the command's.\n\n",
 	      out);
 	for (size_t i = 0; i < OPTION_CNT; i++) {
 		char left[40];
@@ -255,8 +269,36 @@ static int bad_option(int code, int argc, char **argv, char *error, size_t error
 	return usage_error(error, error_size, "unknown option", bad, "");
 }
 
+/* What follows the options: nothing, or a command behind "--". */
+static int take_command(int argc, char **argv, const char *last_arg, struct dlp_options *ret,
+			char *error, size_t error_size)
+{
+	/* an option may have taken a "--" as its argument: then it does not part anything */
+	bool parted = optind > 1 && optind <= argc && !strcmp(argv[optind - 1], "--") &&
+		      argv[optind - 1] != last_arg;
+
+	if (optind < argc && !parted)
+		return usage_error(error, error_size, "unknown command or argument", argv[optind],
+				   "to start a program put -- before it");
+	if (optind < argc && ret->pid)
+		return usage_error(error, error_size, "a command to start", argv[optind],
+				   "--pid names a running job already, give one of them");
+	if (optind < argc) {
+		ret->command = argv + optind;
+		return 0;
+	}
+	if (ret->pid && !parted)
+		return 0;
+	say(error, error_size,
+	    parted ? "no command after '--'; try 'dlprof-bpf --help'" :
+		     "nothing to watch: give --pid PID (--list shows them), or -- and a command; "
+		     "try 'dlprof-bpf --help'");
+	return -EINVAL;
+}
+
 int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size)
 {
+	const char *last_arg = NULL;
 	struct option longs[OPTION_CNT + 1] = { 0 };
 	char why[256] = "";
 	int code;
@@ -279,22 +321,15 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 		if (code == '?' || code == ':')
 			return bad_option(code, argc, argv, error, error_size);
 		option = &table[code - OPTION_BASE];
+		last_arg = optarg;
 		if (option->take(ret, optarg, why, sizeof(why))) {
 			char what[64];
 
 			say(what, sizeof(what), "--%s", option->name);
 			return usage_error(error, error_size, what, optarg, why);
 		}
-		if (ret->help || ret->version)
+		if (ret->list || ret->help || ret->version)
 			return 0;
 	}
-	if (optind < argc)
-		return usage_error(error, error_size, "unknown command or argument", argv[optind],
-				   "");
-	if (!ret->pid) {
-		say(error, error_size,
-		    "no process given: --pid PID is needed; try 'dlprof-bpf --help'");
-		return -EINVAL;
-	}
-	return 0;
+	return take_command(argc, argv, last_arg, ret, error, error_size);
 }

@@ -23,7 +23,8 @@ enum dlp_exit {
 #define DLP_LABEL_GLOBS_MAX 16
 
 struct dlp_options {
-	pid_t pid;
+	pid_t pid;	/* 0 = none: a command is given */
+	char **command; /* argv of the command to start, ends with NULL; borrowed; NULL = none */
 	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
 	uint64_t interval_ns;
 	uint64_t long_wait_ns;
@@ -33,11 +34,11 @@ struct dlp_options {
 	const char *events;
 	const char *labels[DLP_LABEL_GLOBS_MAX]; /* label_cnt patterns; none = all labels */
 	size_t label_cnt;
-	bool quiet, help, version;
+	bool quiet, list, help, version;
 };
 
 /*
- * 0, or -EINVAL with one line in `error` that names what is wrong. What follows --help or
+ * 0, or -EINVAL with one line in `error` that names what is wrong. What follows --list, --help or
  * --version is not looked at. Never prints, never exits.
  */
 int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size);

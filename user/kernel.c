@@ -73,3 +73,8 @@ int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 	btf__free(btf);
 	return 0;
 }
+
+bool dlp_kernel_permits(void)
+{
+	return libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_KPROBE, NULL) == 1;
+}

@@ -15,6 +15,9 @@ struct dlp_kernel_facts {
 /* 0, or -errno when the kernel has no type information. */
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
 
+/* May this process load BPF programs of the kinds we need? Tries with an empty one. */
+bool dlp_kernel_permits(void);
+
 /* From here on libbpf says nothing by itself, unless DLPROF_DEBUG is set. */
 void dlp_kernel_quiet_libbpf(void);
 

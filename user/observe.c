@@ -16,10 +16,12 @@
 #include "diagnose.h"
 #include "jobs.h"
 #include "labels.h"
+#include "proc_role.h"
 #include "sysfacts.h"
 #include "sysfs.h"
 #include "text.h"
 #include "util.h"
+#include "version.h"
 
 /*
  * The ring is read this often although nothing wakes us: rare enough to cost nothing, often
@@ -47,6 +49,7 @@ struct loop {
 	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
 	size_t sums_cnt, sums_room;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
+	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
 };
@@ -54,6 +57,27 @@ struct loop {
 static uint64_t timeval_ns(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * DLP_NS_PER_S + (uint64_t)tv->tv_usec * DLP_NS_PER_US;
+}
+
+/* Is it another process than the target that trains? */
+static void look_for_other(struct loop *loop, const struct dlp_ev_hdr *hdr)
+{
+	const struct dlp_target *target = loop->ob->target;
+	pid_t trainer;
+
+	if (hdr->kind != DLP_EV_SCOPE || !(hdr->flags & DLP_SCOPE_GETNEXT) ||
+	    hdr->tgid == (uint32_t)target->pid || hdr->tgid == loop->nested_tgid ||
+	    loop->ob->model->getnext_cnt || loop->stop)
+		return;
+	if (dlp_proc_trainer_of("", (pid_t)hdr->tgid, dlp_version_at_least(&target->torch, 2, 5),
+				&trainer))
+		return;
+	if (trainer) {
+		loop->nested_tgid = hdr->tgid;
+		return;
+	}
+	loop->ob->other = (pid_t)hdr->tgid;
+	loop->stop = true;
 }
 
 /* Every event, whoever made it, goes through here: the one place a recording will tap. */
@@ -70,6 +94,7 @@ static int take(void *ctx, const void *data, size_t bytes)
 		if (!dlp_labels_apply(loop->labels, hdr))
 			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
+		look_for_other(loop, hdr);
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
 	}
@@ -234,24 +259,33 @@ static int add_fd(struct loop *loop, int fd)
 }
 
 /* Signals become readable; they interrupt nothing. */
-static int open_fds(struct loop *loop)
+static int open_signals(struct loop *loop)
 {
 	sigset_t signals;
-	int err;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
+	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return loop->signal_fd < 0 ? -errno : add_fd(loop, loop->signal_fd);
+}
+
+static int open_fds(struct loop *loop)
+{
+	const struct dlp_launch *launch = loop->ob->launch;
+	int err;
+
 	/* a reader that goes away must not take the summary with it */
 	signal(SIGPIPE, SIG_IGN);
-	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	loop->target_fd = (int)syscall(SYS_pidfd_open, loop->ob->target->pid, 0);
-	if (loop->signal_fd < 0 || loop->epoll_fd < 0 || loop->target_fd < 0)
+	if (loop->epoll_fd < 0 || loop->target_fd < 0)
 		return -errno;
-	err = add_fd(loop, loop->signal_fd);
+	err = launch ? add_fd(loop, launch->signal_fd) : open_signals(loop);
+	if (!err && launch)
+		err = add_fd(loop, launch->pid_fd);
 	if (!err)
 		err = add_fd(loop, loop->target_fd);
 	if (!err)
@@ -271,6 +305,7 @@ static bool target_gone(const struct loop *loop)
 
 static int wait_until(struct loop *loop, uint64_t deadline_ns)
 {
+	const struct dlp_launch *launch = loop->ob->launch;
 	uint64_t now = dlp_now_ns();
 	/* rounded up: waking a moment early would only mean waiting twice */
 	int timeout = deadline_ns > now ? (int)((deadline_ns - now) / DLP_NS_PER_MS + 1) : 0;
@@ -280,7 +315,11 @@ static int wait_until(struct loop *loop, uint64_t deadline_ns)
 	n = epoll_wait(loop->epoll_fd, &event, 1, timeout);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (n && (event.data.fd == loop->signal_fd || event.data.fd == loop->target_fd))
+	if (!n)
+		return 0;
+	if (launch && event.data.fd == launch->signal_fd)
+		dlp_launch_relay(launch);
+	else if (event.data.fd != dlp_session_fd(loop->session))
 		loop->stop = true;
 	return 0;
 }
@@ -452,8 +491,12 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 				     limit_label, loop, &loop->labels);
 	if (err)
 		goto fail;
-	/* best effort: without the right to go back (CAP_SYS_NICE) we stay polite */
-	(void)setpriority(PRIO_PROCESS, 0, priority + LOADING_NICE);
+	/*
+	 * Best effort: without the right to go back (CAP_SYS_NICE) we stay polite. Not while a command
+	 * of ours imports torch: it does not train yet, and we must be there when it does.
+	 */
+	if (!loop->ob->launch)
+		(void)setpriority(PRIO_PROCESS, 0, priority + LOADING_NICE);
 	ret = attach(loop, &err, error, error_size);
 	(void)setpriority(PRIO_PROCESS, 0, priority);
 	if (err)
@@ -468,8 +511,9 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	fflush(loop->ob->out);
 	err = run(loop);
 	if (!err)
-		return loop->ob->finish(loop->ob);
+		return loop->ob->other ? DLP_EXIT_OK : loop->ob->finish(loop->ob);
 fail:
+	loop->ob->gone = err == -ESRCH;
 	if (err == -ESRCH)
 		snprintf(error, error_size, "process %d is gone", loop->ob->target->pid);
 	else

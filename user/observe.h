@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "launch.h"
 #include "model.h"
 #include "session.h"
 #include "summary.h"
@@ -22,6 +23,17 @@ struct dlp_observation {
 	struct dlp_missing missing[DLP_FEATURE_MAX]; /* what facts->missing points to */
 	FILE *events;			 /* every event as a line, or NULL */
 	FILE *out;			 /* attach and interval lines */
+	/*
+	 * The command that we have started and that the target belongs to; signals are passed on to
+	 * it and do not end the observation, its own end does. NULL: we have attached to a job.
+	 */
+	const struct dlp_launch *launch;
+	/*
+	 * Set when the target had not iterated any DataLoader, but this process of its job, which is
+	 * no worker of it, did (a rank, forked or spawned): then the observation ends without `finish`.
+	 */
+	pid_t other;
+	bool gone; /* it was never observed because it had ended too soon */
 	/*
 	 * Called when the window is closed, before the probes are detached: that can take a tenth of
 	 * a second, and whoever pressed Ctrl-C may not give us as much.

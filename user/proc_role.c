@@ -129,7 +129,7 @@ int dlp_proc_role(const char *root, pid_t trainer, pid_t pid, enum dlp_proc_role
 	return 0;
 }
 
-static bool has_torch(const char *root, pid_t pid)
+bool dlp_proc_has_torch(const char *root, pid_t pid)
 {
 	_cleanup_maps_ struct dlp_proc_maps maps = { 0 };
 
@@ -205,7 +205,7 @@ int dlp_proc_trainer_of(const char *root, pid_t pid, bool names_workers, pid_t *
 	err = walk_up(root, process->stat.ppid, other, &trainer);
 	if (err)
 		return err == -ESRCH ? 0 : err;
-	if (trainer && has_torch(root, trainer))
+	if (trainer && dlp_proc_has_torch(root, trainer))
 		*ret_trainer = trainer;
 	return 0;
 }
@@ -219,14 +219,89 @@ pid_t dlp_proc_near_with_torch(const char *root, pid_t pid)
 
 	if (!process || dlp_proc_stat(root, pid, &stat))
 		return 0;
-	if (stat.ppid > 1 && has_torch(root, stat.ppid))
+	if (stat.ppid > 1 && dlp_proc_has_torch(root, stat.ppid))
 		return stat.ppid;
 	/* parents come first, so a trainer before its workers; more than 64 are not looked at */
 	(void)dlp_proc_descendants(root, pid, below, DLP_ARRAY_SIZE(below), &cnt);
 	for (size_t i = 0; i < cnt; i++) {
-		if (has_torch(root, below[i]) && !read_process(root, below[i], process) &&
+		if (dlp_proc_has_torch(root, below[i]) && !read_process(root, below[i], process) &&
 		    !has_worker_name(process))
 			return below[i];
 	}
 	return 0;
+}
+
+/* The argument behind `word`, NULL at the end. The list is terminated by the reader of cmdline. */
+static const char *next_word(const struct process *process, const char *word)
+{
+	const char *next = word + strlen(word) + 1;
+
+	return next < process->cmdline + process->cmdline_bytes ? next : NULL;
+}
+
+/* What Python was told to run: the script's base name or the module; NULL: neither. */
+static const char *python_program(const struct process *process)
+{
+	const char *word = process->cmdline_bytes ? next_word(process, process->cmdline) : NULL;
+	const char *slash;
+
+	for (; word; word = next_word(process, word)) {
+		if (!strcmp(word, "-m"))
+			return next_word(process, word);
+		if (!strcmp(word, "-c"))
+			return NULL;
+		if (!strcmp(word, "-X") || !strcmp(word, "-W")) {
+			word = next_word(process, word);
+			if (!word)
+				return NULL;
+			continue;
+		}
+		if (word[0] == '-')
+			continue;
+		slash = strrchr(word, '/');
+		return slash ? slash + 1 : word;
+	}
+	return NULL;
+}
+
+static bool is_launcher(const struct process *process)
+{
+	static const char *const names[] = {
+		"torchrun",
+		"torch.distributed.run",
+		"torch.distributed.launch",
+		"accelerate",
+		"accelerate-launch",
+		"accelerate.commands.launch",
+		"deepspeed",
+		"deepspeed.launcher.runner",
+		"deepspeed.launcher.launch",
+	};
+	const char *program = python_program(process);
+
+	for (size_t i = 0; program && i < DLP_ARRAY_SIZE(names); i++) {
+		if (!strcmp(program, names[i]))
+			return true;
+	}
+	return false;
+}
+
+bool dlp_proc_is_launcher(const char *root, pid_t pid)
+{
+	_cleanup_free_ struct process *process = malloc(sizeof(*process));
+
+	return process && !read_process(root, pid, process) && is_launcher(process);
+}
+
+bool dlp_proc_may_train(const char *root, pid_t pid)
+{
+	_cleanup_free_ struct process *process = malloc(sizeof(*process));
+	_cleanup_free_ struct process *parent = malloc(sizeof(*parent));
+
+	if (!process || !parent || read_process(root, pid, process))
+		return false;
+	if (has_worker_name(process) || is_spawned(process) || runs_forkserver(process) ||
+	    is_resource_tracker(process) || is_launcher(process))
+		return false;
+	return read_process(root, process->stat.ppid, parent) || !is_fork_of(process, parent);
 }

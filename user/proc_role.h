@@ -28,4 +28,16 @@ int dlp_proc_trainer_of(const char *root, pid_t pid, bool names_workers, pid_t *
  */
 pid_t dlp_proc_near_with_torch(const char *root, pid_t pid);
 
+/* Has it mapped torch's Python part? False also when it may not be looked at. */
+bool dlp_proc_has_torch(const char *root, pid_t pid);
+
+/* One of the programs that only start the trainers, but import torch themselves (torchrun). */
+bool dlp_proc_is_launcher(const char *root, pid_t pid);
+
+/*
+ * May it be a trainer, by how it was started? Not so: forks of their parents, what multiprocessing
+ * starts, and launchers.
+ */
+bool dlp_proc_may_train(const char *root, pid_t pid);
+
 #endif /* DLP_PROC_ROLE_H */

@@ -455,3 +455,76 @@ int dlp_proc_descendants(const char *root, pid_t pid, pid_t *ret, size_t max, si
 	*ret_cnt = cnt;
 	return 0;
 }
+
+/* Appends the pids of a list parted by blanks; false when they are more than `max`. */
+static bool append_pids(const char *text, pid_t *ret, size_t max, size_t *cnt)
+{
+	char *end;
+
+	for (;; text = end) {
+		long pid = strtol(text, &end, 10);
+
+		if (end == text || pid <= 0)
+			return true;
+		if (*cnt == max)
+			return false;
+		ret[(*cnt)++] = (pid_t)pid;
+	}
+}
+
+/* Children belong to the thread that started them. -EOPNOTSUPP: the kernel has no such lists. */
+static int append_children(const char *root, pid_t pid, pid_t *ret, size_t max, size_t *cnt)
+{
+	char path[PATH_MAX], text[SMALL_FILE_BYTES];
+	struct dirent *entry;
+	int err = 0;
+	DIR *dir;
+
+	if (snprintf(path, sizeof(path), "%s/proc/%d/task", root, (int)pid) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	dir = opendir(path);
+	if (!dir)
+		return gone(errno);
+	while (!err && (entry = readdir(dir))) {
+		char file[64];
+		size_t bytes = 0;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		(void)snprintf(file, sizeof(file), "task/%.20s/children", entry->d_name);
+		err = read_file(root, pid, file, text, sizeof(text), &bytes);
+		if (err == -ESRCH) {
+			/* the thread has ended, or there is no such file at all */
+			err = (pid_t)strtol(entry->d_name, NULL, 10) == pid ? -EOPNOTSUPP : 0;
+			continue;
+		}
+		/* a list that was cut ends in the middle of a number */
+		if (!err && bytes == sizeof(text) - 1 && strrchr(text, ' '))
+			*strrchr(text, ' ') = '\0';
+		if (!err && !append_pids(text, ret, max, cnt))
+			err = -ENOSPC;
+	}
+	closedir(dir);
+	return err;
+}
+
+int dlp_proc_family(const char *root, pid_t pid, pid_t *ret, size_t max, size_t *ret_cnt)
+{
+	size_t cnt = 0, done = 0;
+
+	for (pid_t at = pid;; at = ret[done++]) {
+		int err = append_children(root, at, ret, max, &cnt);
+
+		if (err == -EOPNOTSUPP || (err && at == pid && err != -ENOSPC))
+			return dlp_proc_descendants(root, pid, ret, max, ret_cnt);
+		if (err == -ENOSPC) {
+			*ret_cnt = cnt;
+			return err;
+		}
+		/* one that has gone meanwhile has no children any more */
+		if (done == cnt)
+			break;
+	}
+	*ret_cnt = cnt;
+	return 0;
+}

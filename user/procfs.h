@@ -79,5 +79,11 @@ void dlp_proc_maps_fini(struct dlp_proc_maps *maps);
  * -ENOSPC: there are more than `max`; *ret_cnt = max of them are given.
  */
 int dlp_proc_descendants(const char *root, pid_t pid, pid_t *ret, size_t max, size_t *ret_cnt);
+/*
+ * The same, cheap enough to be asked many times a second: the kernel's own lists of children are
+ * read where it has them (CONFIG_PROC_CHILDREN), not the state of every process. A process that is
+ * born or dies meanwhile may be left out: ask again.
+ */
+int dlp_proc_family(const char *root, pid_t pid, pid_t *ret, size_t max, size_t *ret_cnt);
 
 #endif /* DLP_PROCFS_H */

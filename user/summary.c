@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "invoker.h"
 #include "loss.h"
 #include "summary_priv.h"
 #include "util.h"
@@ -125,14 +126,19 @@ static json_t *tool(struct dlp_doc *doc)
 static json_t *target(struct dlp_doc *doc)
 {
 	const struct dlp_target *target = doc->facts->target;
+	uint32_t pid = doc->model->trainer_pid;
 	json_t *object = json_object();
 
-	dlp_doc_set(doc, object, "pid", dlp_json_known(doc->model->trainer_pid));
+	/* nothing was seen of it */
+	if (!pid && target)
+		pid = (uint32_t)target->pid;
+	dlp_doc_set(doc, object, "pid", dlp_json_known(pid));
 	dlp_doc_set(doc, object, "cmdline", dlp_json_text(target ? target->cmdline : NULL));
 	dlp_doc_set(doc, object, "python", dlp_json_text(target ? target->python.text : NULL));
 	dlp_doc_set(doc, object, "torch", dlp_json_text(target ? target->torch.text : NULL));
 	dlp_doc_set(doc, object, "workers_seen", dlp_json_count(doc->model->worker_cnt));
 	dlp_doc_set(doc, object, "container", dlp_json_text(target ? target->container : NULL));
+	dlp_doc_set(doc, object, "launched_ns", dlp_json_known(doc->facts->launched_ns));
 	return object;
 }
 
@@ -362,6 +368,8 @@ static int write_regular(const char *path, const char *text)
 	(void)umask(mask);
 	if (!err && fchmod(fd, 0666 & ~mask))
 		err = -errno;
+	/* where owners cannot be set, being readable has to do */
+	(void)dlp_invoker_own(fd);
 	if (!err && fsync(fd))
 		err = -errno;
 	if (!err && rename(temporary, path))

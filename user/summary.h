@@ -37,6 +37,7 @@ struct dlp_summary_facts {
 	bool process_seen; /* fork, exec and exit programs are attached */
 	const struct dlp_missing *missing;
 	size_t missing_cnt;
+	uint64_t launched_ns;  /* when we started the command; 0 = it ran already */
 	uint32_t cpus;	       /* online; 0 = unknown */
 	uint32_t cpus_allowed; /* of the trainer's main thread; 0 = unknown */
 	/* Name of a block device ("nvme0n1") into buf, or NULL; dev as the kernel codes it. */

@@ -154,9 +154,38 @@ static void test_refused(void **state)
 	refuse("replay run.dlp", "replay");
 	refuse("report", "report");
 	refuse("--pid 1 --record run.dlp", "--record");
-	refuse("--pid 1 -- python train.py", "python");
 	/* what the user typed goes to a terminal */
 	refuse("--pid 1 --without \033[31mred", "'?[31mred'");
+}
+
+static void test_command(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--duration 3 -- python train.py --pid 7 -- --epochs 3"), 0);
+	assert_int_equal(options.pid, 0);
+	assert_int_equal(options.duration_ns, 3 * DLP_NS_PER_S);
+	assert_non_null(options.command);
+	assert_string_equal(options.command[0], "python");
+	assert_string_equal(options.command[3], "7");
+	assert_string_equal(options.command[4], "--");
+	assert_string_equal(options.command[6], "3");
+	assert_null(options.command[7]);
+	assert_int_equal(parse("-- --help"), 0);
+	assert_false(options.help);
+	assert_string_equal(options.command[0], "--help");
+	assert_int_equal(parse("--pid 1"), 0);
+	assert_null(options.command);
+
+	refuse("--", "no command after '--'");
+	refuse("--pid 1 --", "no command after '--'");
+	refuse("--pid 1 -- python train.py", "--pid");
+	refuse("python train.py", "put -- before it");
+	refuse("python -- train.py", "python");
+	/* here "--" is a file's name, and parts nothing */
+	refuse("--summary -- python", "python");
+	assert_int_equal(parse("--summary -- -- python"), 0);
+	assert_string_equal(options.summary, "--");
+	assert_string_equal(options.command[0], "python");
 }
 
 static void test_ring_size(void **state)
@@ -185,6 +214,8 @@ static void test_help_and_version(void **state)
 	assert_true(options.help);
 	assert_int_equal(parse("--version"), 0);
 	assert_true(options.version);
+	assert_int_equal(parse("--list"), 0);
+	assert_true(options.list);
 	assert_int_equal(parse("--help --nonsense"), 0);
 	refuse("--nonsense --help", "--nonsense");
 }
@@ -193,6 +224,7 @@ static void test_help_text(void **state)
 {
 	static const char *const words[] = {
 		"--pid PID",
+		"-- COMMAND",
 		"--duration SECONDS",
 		"--summary FILE",
 		"--events FILE",
@@ -201,6 +233,7 @@ static void test_help_text(void **state)
 		"--long-wait DURATION",
 		"--ring-size BYTES",
 		"--quiet",
+		"--list",
 		"--version",
 		"--help",
 		"queue-uprobe",
@@ -210,7 +243,7 @@ static void test_help_text(void **state)
 		"Exit status",
 	};
 	char *text = NULL, *save = NULL;
-	size_t bytes;
+	size_t bytes, lines = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
@@ -224,7 +257,10 @@ static void test_help_text(void **state)
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		assert_true(strlen(line) <= 90);
 		assert_true(line[strlen(line) - 1] != ' ');
+		lines++;
 	}
+	/* as many as a window of ordinary height shows */
+	assert_true(lines <= 40);
 	free(text);
 }
 
@@ -247,6 +283,7 @@ int main(void)
 		cmocka_unit_test(test_ring_size),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
 		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_command),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -472,6 +472,89 @@ static void what_was_meant_is_found_near(void **state)
 	assert_int_equal(dlp_proc_near_with_torch(tree.path, 60), 0);
 }
 
+static void families_by_the_kernels_lists(void **state)
+{
+	pid_t found[16];
+	size_t cnt;
+
+	(void)state;
+	/* without such lists the parents tell */
+	add(101, 100, "a", "a");
+	assert_int_equal(dlp_proc_family(tree.path, 100, found, 16, &cnt), 0);
+	assert_int_equal(cnt, 1);
+	assert_int_equal(found[0], 101);
+	tree_text(&tree, "proc/100/task/100/children", "101 102 ");
+	tree_text(&tree, "proc/100/task/177/children", "103 ");
+	tree_text(&tree, "proc/101/task/101/children", "%s", "");
+	tree_text(&tree, "proc/103/task/103/children", "104 ");
+	/* 102 and 104 have gone */
+	assert_int_equal(dlp_proc_family(tree.path, 100, found, 16, &cnt), 0);
+	assert_int_equal(cnt, 4);
+	assert_int_equal(found[3], 104);
+	/* threads come in any order */
+	assert_int_equal(found[0] + found[1] + found[2], 101 + 102 + 103);
+	assert_int_equal(dlp_proc_family(tree.path, 100, found, 2, &cnt), -ENOSPC);
+	assert_int_equal(cnt, 2);
+	assert_int_equal(dlp_proc_family(tree.path, 101, found, 16, &cnt), 0);
+	assert_int_equal(cnt, 0);
+}
+
+/* A list longer than we read ends before the number that was cut. */
+static void long_families_are_cut_at_a_number(void **state)
+{
+	static char list[20000];
+	static pid_t found[8192];
+	size_t cnt, len = 0;
+
+	(void)state;
+	add(100, 1, "a", "a");
+	for (int pid = 100000; len + 8 < sizeof(list); pid++)
+		len += (size_t)sprintf(list + len, "%d ", pid);
+	tree_write(&tree, "proc/100/task/100/children", list, len);
+	assert_int_equal(dlp_proc_family(tree.path, 100, found, 8192, &cnt), 0);
+	assert_true(cnt > 2000);
+	for (size_t i = 0; i < cnt; i++)
+		assert_int_equal(found[i], 100000 + i);
+}
+
+static void programs_that_may_train(void **state)
+{
+	static const struct {
+		const char *cmdline;
+		bool may;
+	} cases[] = {
+		{ TRAIN, true },
+		{ "python|-u|-X|dev|train.py|torchrun", true },
+		{ "python|-c|import train|torchrun", true },
+		{ "python|-m|train|torchrun", true },
+		{ "python|/opt/venv/bin/torchrun|--nproc_per_node|2|train.py", false },
+		{ "python|-W|ignore|-m|torch.distributed.run|train.py", false },
+		{ "python|-m|torch.distributed.launch|train.py", false },
+		{ "python|/usr/bin/accelerate|launch|train.py", false },
+		{ "python|/usr/bin/deepspeed|train.py", false },
+		{ "python|-m", true },
+		{ "python|-X", true },
+		{ "python", true },
+		{ SPAWN, false },
+		{ TRACKER, false },
+		{ FORKSERVER, false },
+	};
+
+	(void)state;
+	add(50, 1, "bash", "bash|run.sh");
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(cases); i++) {
+		add(60, 50, "python", cases[i].cmdline);
+		if (dlp_proc_may_train(tree.path, 60) != cases[i].may)
+			fail_msg("%s", cases[i].cmdline);
+	}
+	add_job();
+	assert_true(dlp_proc_may_train(tree.path, 100));
+	assert_true(dlp_proc_may_train(tree.path, 140));
+	assert_false(dlp_proc_may_train(tree.path, 110));
+	assert_false(dlp_proc_may_train(tree.path, 111));
+	assert_false(dlp_proc_may_train(tree.path, 999));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -485,6 +568,8 @@ int main(void)
 		TEST(descendants_of_any_depth), TEST(circles_end),
 		TEST(roles_in_a_job),		TEST(workers_know_their_trainer),
 		TEST(ranks_are_no_workers),	TEST(what_was_meant_is_found_near),
+		TEST(programs_that_may_train),	TEST(families_by_the_kernels_lists),
+		TEST(long_families_are_cut_at_a_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,7 @@ static void test_values(void **state)
 	assert_integer("target.pid", JOB_PID);
 	assert_text("target.torch", "2.13.0+cpu");
 	assert_null_at("target.container");
+	assert_null_at("target.launched_ns");
 	assert_integer("window.start_ns", (json_int_t)JOB_START_NS);
 	assert_number("window.wall_s", 12, 1e-9);
 	assert_text("verdict.cause", "worker_cpu");
@@ -432,6 +433,21 @@ static void test_hostile_text(void **state)
 	assert_text("loaders.0.iterator_type", "Iter?\"\\");
 }
 
+static void test_command(void **state)
+{
+	(void)state;
+	facts.launched_ns = 4711;
+	/* of which nothing was seen */
+	job.model.trainer_pid = 0;
+	job.target.pid = 42;
+	load();
+	assert_integer("target.launched_ns", 4711);
+	assert_integer("target.pid", 42);
+	facts.target = NULL;
+	load();
+	assert_null_at("target.pid");
+}
+
 static size_t entries(const char *folder)
 {
 	DIR *dir = opendir(folder);
@@ -557,6 +573,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_devices_and_cost, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_command, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write_special, setup, teardown),

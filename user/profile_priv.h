@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One process observed, and the report on it: what both ways to profile share. */
+#ifndef DLP_PROFILE_PRIV_H
+#define DLP_PROFILE_PRIV_H
+
+#include <stdio.h>
+
+#include "observe.h"
+
+struct dlp_run {
+	struct dlp_observation observation;
+	struct dlp_target target;
+	struct dlp_summary_facts facts;
+};
+
+/* The file of --events, open; *ret = NULL when there is none. 0, or -1 with a complaint. */
+int dlp_run_open_events(const struct dlp_options *options, FILE **ret);
+/*
+ * Observes run->target, which is open, or the process of its job that turns out to train instead:
+ * then run->target is that one. observation.out, .launch and .finish are the caller's, the rest is
+ * filled here. Complains, but not of a process of a command that was gone too soon.
+ */
+enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events);
+/* Verdict and figures of a closed window, for the screen and the file; complains. */
+enum dlp_exit dlp_run_report(struct dlp_observation *observation);
+void dlp_run_fini(struct dlp_run *run);
+enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure);
+
+#endif /* DLP_PROFILE_PRIV_H */
