@@ -140,7 +140,10 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	dlp_loss_get(model, &facts->loss);
 	if (!only)
 		dlp_gather_stall(facts);
-	facts->total = fmin(1, facts->exposed + (isnan(facts->startup) ? 0 : facts->startup));
+	/* fmin(1, NAN) is 1 */
+	facts->total = facts->exposed + (isnan(facts->startup) ? 0 : facts->startup);
+	if (facts->total > 1)
+		facts->total = 1;
 }
 
 static bool enough(const struct dlp_facts *facts)

@@ -165,6 +165,7 @@ int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t t
 	it->state->in_order = loader->in_order == 1;
 	it->unordered |= loader->in_order == 0;
 	loader->iterator_cnt++;
+	loader->sums.barren_cnt += it->state->barren_cnt;
 	/* what came before in this loader was another epoch */
 	loader->last_start_ns = 0;
 	if (loader->plain && it->pipe)

@@ -80,6 +80,7 @@ struct dlp_iterator_state {
 	uint64_t ended_ns; /* when `ended` became true */
 	uint32_t pipe_cnt, final_cnt;
 	uint32_t alive_cnt; /* workers */
+	uint32_t barren_cnt; /* workers that ended without a batch before the loader was known */
 	uint32_t successor; /* iterator used after it on its thread the last time; 0 = itself */
 	int64_t last_recv_index; /* newest result read by recv_tid */
 	uint64_t last_recv_ns;
@@ -118,6 +119,7 @@ struct dlp_thread_state {
 	uint64_t sem_first_ns, sem_last_ns; /* of those made in a row */
 	unsigned int sem_cnt;
 	uint64_t init_start_ns; /* 0 = not under way */
+	uint64_t fork_first_ns; /* first process it started since its last GetNext; 0 = none */
 	uint64_t init_last_ns;	/* newest thing seen of it on this thread */
 	uint64_t down_until_ns; /* teardown is accounted for up to here */
 	/* a worker's main thread: its first batch of the window, when it was born in it */

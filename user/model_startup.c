@@ -45,14 +45,19 @@ int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 
 void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 {
+	struct dlp_thread_state *state;
 	struct dlp_thread *thread;
+	int err;
 
 	if (ev->hdr.tgid != model->trainer_pid)
 		return;
-	thread = dlp_thread_find(model, ev->hdr.tid);
-	/* a process or thread alone may be anything; workers follow their queues */
-	if (thread && thread->state_priv && thread->state_priv->init_start_ns)
-		thread->state_priv->init_last_ns = ev->hdr.ts_ns;
+	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	state = thread ? dlp_thread_state_get(thread) : NULL;
+	if (!state)
+		return;
+	if (!(ev->hdr.flags & DLP_FORK_THREAD) && !state->fork_first_ns)
+		state->fork_first_ns = ev->hdr.ts_ns;
+	state->init_last_ns = ev->hdr.ts_ns;
 }
 
 void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns)
@@ -131,7 +136,10 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 	struct dlp_interval interval = { .start_ns = state->init_start_ns, .batch = -1 };
 
 	account_closing(model, state, call);
-	state->init_start_ns = 0;
+	/* we came when the queues were made already, or do not see semaphores */
+	if (!interval.start_ns && it->state->fresh)
+		interval.start_ns = state->fork_first_ns;
+	state->init_start_ns = state->fork_first_ns = 0;
 	state->sem_cnt = 0;
 	if (!interval.start_ns || interval.start_ns >= call->start_ns || it->state->calls || !loader)
 		return;

@@ -270,11 +270,17 @@ static void note_end(struct dlp_model *model, struct dlp_worker *worker)
 	const struct dlp_thread *trainer = dlp_thread_find(model, model->trainer_pid);
 	const struct dlp_pipe *pipe = dlp_pipe_find(model, worker->pipe);
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+	struct dlp_iterator *it = dlp_iterator_find(model, worker->iterator);
+	bool barren = !worker->batch_cnt && worker->shard_ended &&
+		      dlp_in_window(model, worker->born_ns);
 
-	if (loader && worker->batch_cnt)
-		loader->sums.fruitful_cnt++;
-	else if (loader && worker->shard_ended && dlp_in_window(model, worker->born_ns))
-		loader->sums.barren_cnt++;
+	if (loader) {
+		loader->sums.fruitful_cnt += worker->batch_cnt > 0;
+		loader->sums.barren_cnt += barren;
+	} else if (it) {
+		/* an empty shard ends before the iterator's first call does */
+		it->state->barren_cnt += barren;
+	}
 	if (worker->exit_code == DLP_EXIT_UNKNOWN || (pipe && pipe->final) ||
 	    (trainer && trainer->dead))
 		return;
@@ -296,8 +302,9 @@ void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_
 	it->state->gone_ns = worker->died_ns;
 	if (it->state->alive_cnt)
 		it->state->alive_cnt--;
-	/* some may not have been heard of yet */
-	if (!it->state->alive_cnt && (int)it->worker_cnt >= it->num_workers)
+	/* some may not have been heard of yet, unless all that could be were told to end */
+	if (!it->state->alive_cnt && ((int)it->worker_cnt >= it->num_workers ||
+				      it->state->final_cnt >= it->state->pipe_cnt))
 		dlp_iterator_end(it, ts_ns);
 }
 

@@ -348,6 +348,11 @@ static int run(struct loop *loop)
 		err = dlp_session_consume(loop->session, take, loop);
 		if (err < 0)
 			return err;
+		if (!loop->stop && dlp_sysfacts_shm_falls(loop->sysfacts)) {
+			err = emit_system(loop);
+			if (err)
+				return err;
+		}
 		now = dlp_now_ns();
 		if (now < next || loop->stop || now >= end)
 			continue;

@@ -51,6 +51,7 @@ struct dlp_sysfacts {
 	struct dlp_cgroup *cgroup;
 	struct dlp_ev_system last; /* the event before; hdr.size 0 = none */
 	char text[TEXT_BYTES];
+	uint64_t shm_free; /* as it was last read or told */
 };
 
 /* Into facts->text; false when it cannot be read. */
@@ -152,6 +153,9 @@ static bool read_pressure(struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
 	ret->psi_memory_us = memory;
 	return true;
 }
+
+/* Steps in which it is told that /dev/shm fills up. */
+#define SHM_STEPS 32
 
 /* The folder is what the target's shm_open() uses, whatever file system it is on. */
 static bool read_shm(const struct dlp_sysfacts *facts, struct dlp_ev_system *ret)
@@ -312,6 +316,23 @@ void dlp_sysfacts_free(struct dlp_sysfacts *facts)
 	free(facts);
 }
 
+bool dlp_sysfacts_shm_falls(struct dlp_sysfacts *facts)
+{
+	struct dlp_ev_system now;
+	uint64_t step;
+
+	if (!read_shm(facts, &now))
+		return false;
+	step = now.shm_total / SHM_STEPS;
+	if (now.shm_free > now.shm_total / 2 || now.shm_free + step > facts->shm_free) {
+		if (now.shm_free > facts->shm_free)
+			facts->shm_free = now.shm_free;
+		return false;
+	}
+	facts->shm_free = now.shm_free;
+	return true;
+}
+
 void dlp_sysfacts_read(struct dlp_sysfacts *facts, uint64_t now_ns, struct dlp_ev_system *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -327,6 +348,8 @@ void dlp_sysfacts_read(struct dlp_sysfacts *facts, uint64_t now_ns, struct dlp_e
 	ret->known |= read_vm(facts, ret) ? DLP_SYS_VM : 0;
 	ret->known |= read_pressure(facts, ret) ? DLP_SYS_PSI : 0;
 	ret->known |= read_shm(facts, ret) ? DLP_SYS_SHM : 0;
+	if (ret->known & DLP_SYS_SHM)
+		facts->shm_free = ret->shm_free;
 	keep_last(facts, ret);
 	facts->last = *ret;
 }
