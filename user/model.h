@@ -31,6 +31,7 @@
 #define DLP_MODEL_READERS_MAX 64 /* of one device */
 #define DLP_MODEL_STAGES_MAX 64	 /* 640 kB: a histogram each; labels after them are summed up */
 #define DLP_MODEL_WAITS_MAX 64
+#define DLP_MODEL_PHASES_MAX 256 /* four of them are an epoch */
 #define DLP_TYPE_MAX 64
 /* No wait status has all bits set (include/uapi/linux/wait.h: 16 are used). */
 #define DLP_EXIT_UNKNOWN UINT32_MAX
@@ -108,6 +109,26 @@ struct dlp_loader_sums {
 	uint64_t fruitful_cnt, barren_cnt; /* workers that ended with and without a batch of theirs */
 };
 
+enum dlp_phase_kind {
+	DLP_PHASE_WORKER_BIRTH, /* iter(loader) */
+	DLP_PHASE_FIRST_BATCH,	/* the epoch's first GetNext */
+	DLP_PHASE_STEADY,	/* from there to its last batch */
+	DLP_PHASE_EPOCH_END,	/* the GetNext that ends it, its workers' end included */
+};
+
+/* A part of an epoch of a loader that ended in the window. */
+struct dlp_phase {
+	enum dlp_phase_kind kind;
+	uint32_t loader;
+	uint64_t epoch; /* of this loader, 1 = the first one of which a call ended in the window */
+	uint64_t start_ns, end_ns;
+	uint64_t exposed_ns; /* the trainer waited, in GetNext or for the workers to start */
+	/* of steady ones */
+	uint64_t batches;
+	uint64_t read_bytes;   /* by the whole job, from block devices */
+	struct dlp_clock made; /* workers' main threads, as far as read (at intervals) */
+};
+
 /* All iterators of one DataLoader, as far as they can be told apart. */
 struct dlp_loader {
 	uint32_t id;	/* 1, 2, ... in order of first use */
@@ -130,6 +151,10 @@ struct dlp_loader {
 	struct dlp_interval last; /* batch and worker_pid that call delivered */
 	uint32_t plain; /* id of its iterator without messages; 0 = none */
 	struct dlp_loader_sums sums;
+	uint64_t epoch_cnt; /* epochs of which a call ended in the window */
+	/* the steady phase under way: since when (0 = none), up to when, and the sums at its start */
+	uint64_t steady_start_ns, steady_end_ns, steady_read_bytes;
+	struct dlp_loader_sums steady_sums;
 	struct dlp_hist init; /* iter(loader), as far as it was seen whole */
 	struct dlp_longest init_longest;
 	uint64_t ready_sum;	/* batches ready in order when GetNext began, over ready_cnt calls */
@@ -321,6 +346,9 @@ struct dlp_model {
 	struct dlp_device *devices;
 	size_t device_cnt;
 	struct dlp_system_facts system;
+	/* ring: the newest DLP_MODEL_PHASES_MAX of phase_cnt; without steady ones still under way */
+	struct dlp_phase phases[DLP_MODEL_PHASES_MAX];
+	size_t phase_cnt;
 	struct dlp_stage *stages; /* in order of first sight */
 	size_t stage_cnt;
 	struct dlp_stage_sum other_stages[2]; /* labels that came later: trainer, workers */
@@ -371,6 +399,9 @@ int dlp_model_apply(struct dlp_model *model, const void *event, size_t bytes);
  * cannot be told from those of another loader of the same thread.
  */
 uint64_t dlp_model_loader_lost(const struct dlp_model *model, const struct dlp_loader *loader);
+/* The loader's steady phase under way, of which loader->steady_start_ns tells whether there is one. */
+void dlp_phase_steady(const struct dlp_model *model, const struct dlp_loader *loader,
+		      struct dlp_phase *ret);
 const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_t pid);
 const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
 /* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */

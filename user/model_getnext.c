@@ -530,6 +530,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	dlp_idle_call(model, it->loader, call);
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
+	dlp_phase_call(model, it, call, data);
 	it->state->calls++;
 	it->state->over = !data;
 	state->recv_iterator = 0;

@@ -333,6 +333,13 @@ void dlp_startup_final(struct dlp_model *model, struct dlp_iterator *it, uint64_
 void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 		      struct dlp_iterator *it, const struct dlp_call *call);
 
+/* model_phase.c */
+void dlp_phase_birth(struct dlp_model *model, const struct dlp_loader *loader,
+		     const struct dlp_interval *init);
+/* Before the call is noted in its iterator. */
+void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_call *call, bool data);
+
 /* model_getnext.c */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
 
