@@ -20,7 +20,7 @@ def cpu_and_disk(k):
     train(loader(Items(item), num_workers=1), accelerator(20))
 
 
-@scenario("worker_cpu disk_read", around={"disk": SLOW_DISK}, ms=9.0,
+@scenario("worker_cpu disk_read", around={"disk": SLOW_DISK}, ms=7.0,
           rules=[candidate("worker_cpu", ">=", 0.2), candidate("disk_read", ">=", 0.2)])
 def unlike_workers(k):
     """One worker computes, the other waits for a slow disk."""
@@ -37,7 +37,7 @@ def unlike_workers(k):
 def quota_main(k):
     """The loader is fine, but a quota throttles the training process."""
     def step(batch):
-        native(30)
+        native(120)
     train(loader(Items(lambda i: native(0.05)), num_workers=1, prefetch_factor=8), step)
 
 

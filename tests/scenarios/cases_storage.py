@@ -34,17 +34,15 @@ def disk_small_files(k):
 
 @scenario("disk_read", forbid="worker_cpu", around={"disk": SLOW_DISK}, short=Form(2, 5),
           rules=[share("disk", ">=", 0.6), figure("sum", "block_io[].reads", ">", 250)],
-          step=20.0, batch=16)
+          step=20.0)
 def disk_pread(k):
     """8 KB at random places of one big file, four workers, real model."""
-    train(loader(Items(lambda i: some_record(k.data)), batch_size=k.batch, num_workers=4),
+    train(loader(Items(lambda i: some_record(k.data)), batch_size=16, num_workers=4),
           model(k.step))
 
 
-variant("disk_pread", "disk_pread_step_half", "disk_pread, the trainer twice as fast", step=10.0,
-        batch=64)
-variant("disk_pread", "disk_pread_step_double", "disk_pread, the trainer half as fast", step=40.0,
-        batch=64)
+variant("disk_pread", "disk_pread_step_half", "disk_pread, the trainer twice as fast", step=10.0)
+variant("disk_pread", "disk_pread_step_double", "disk_pread, the trainer half as fast", step=40.0)
 
 
 @scenario("disk_read", forbid="worker_cpu", rules=[share("disk", ">=", 0.6)],

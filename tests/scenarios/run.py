@@ -3,7 +3,7 @@
 """Scenarios: training jobs whose trouble is known, and what dlprof-bpf must say about each.
 
 usage: run.py [NAME ...] [-k PATTERN] [--short] [--tool build/dlprof-bpf] [--python PYTHON]
-              [--tries 3] [--keep] [--job-only] [--list]
+              [--seconds N] [--tries 3] [--keep] [--job-only] [--list]
 
 Prints TAP; ends with 1 when a test failed. --short is what `make test` runs: fewer scenarios, watched
 for a shorter time. PYTHON needs torch 2.x (default: $PYTHON, else the one that runs this). A scenario
@@ -11,6 +11,7 @@ that failed is tried again only when something else used the machine meanwhile. 
 """
 import argparse
 import contextlib
+import copy
 import os
 import re
 import shutil
@@ -89,6 +90,7 @@ def arguments():
     parser.add_argument("--short", action="store_true", help="what make test runs")
     parser.add_argument("--tool", default=os.path.join(ROOT, "build/dlprof-bpf"))
     parser.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable)
+    parser.add_argument("--seconds", type=float, help="another window than the scenario's own")
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--keep", action="store_true", help="leave the files of all runs")
     parser.add_argument("--job-only", action="store_true",
@@ -107,6 +109,7 @@ def main():
     if not os.geteuid():
         # before torch may have started threads
         surroundings.own_mounts()
+    import selftest
     from table import SCENARIOS
     if unknown := set(args.names) - set(SCENARIOS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -133,8 +136,11 @@ def main():
     os.chmod(folder, 0o755)
     env = harness.Env(tap, args.tool, args.python, folder)
     try:
+        if not args.job_only:
+            selftest.run(tap)
         for scenario in chosen:
-            form = scenario.forms(args.short)
+            form = copy.copy(scenario.forms(args.short))
+            form.seconds = args.seconds or form.seconds
             if args.job_only:
                 show_job(env, scenario, form)
             else:
