@@ -118,11 +118,14 @@ def deadlock_later(k):
 def gc_by_itself(k):
     """Many live objects, and a training loop that allocates enough for full collections to start of
     themselves; the loader is fine."""
-    kept = collections.deque([{"n": [i]} for i in range(k.live)], maxlen=k.live)
+    def part():
+        return [{"n": [i]} for i in range(k.live // 40)]
+    kept = collections.deque((part() for _ in range(40)), maxlen=40)
 
     def step(batch):
         sleep(30)
-        kept.extend({"n": [i]} for i in range(k.live // 40))
+        # new ones first, old ones go then: what is allocated beyond what was freed starts collections
+        kept.append(part())
     train(loader(Items(lambda i: native(0.5))), step)
 
 

@@ -52,7 +52,7 @@ def alternate(first, first_step, first_count, second, second_step, second_count)
             second_step(next(two))
 
 
-@scenario("worker_cpu disk_read", around={"disk": SLOW_DISK},
+@scenario("worker_cpu disk_read", around={"disk": SLOW_DISK}, short=Form(2, 5),
           rules=[count("loaders[].id", "==", 2), loader_verdict(2, "worker_cpu"),
                  loader_verdict(1, "disk_read")])
 def two_loaders(k):
@@ -75,7 +75,7 @@ def slow_validation(k):
 
 # ---- one after the other: what the lines of single intervals say -------------------------------
 @scenario("worker_cpu cpu_contention", around={"hogs": 5, "hogs_from": 4, "hogs_to": 9},
-          full=Form(3, 14), ms=10.0,
+          full=Form(3, 14), short=Form(2, 14), ms=10.0,
           timeline=[("worker_cpu", "attached", "hogs"), ("cpu_contention", "hogs", "calm"),
                     ("worker_cpu", "calm", "ended")])
 def contention_midway(k):

@@ -43,7 +43,7 @@ class Job:
         self.command = [*around.prefix, env.python, os.path.join(HERE, "job.py"), scenario.name,
                         "--seconds", str(lifetime), "--truth", self.truth_folder,
                         "--ready", self.ready_file, *(f"{k}={v}" for k, v in knobs.items())]
-        self.around, self.process = around, None
+        self.around, self.process, self.ended = around, None, False
 
     def start(self):
         def prepare():
@@ -76,6 +76,9 @@ class Job:
 
     def end(self):
         """It gets the time to write its record; then nothing of it may stay."""
+        if self.ended:
+            return
+        self.ended = True
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(GRACE_S)
