@@ -123,7 +123,7 @@ def gc_by_itself(k):
     kept = collections.deque((part() for _ in range(40)), maxlen=40)
 
     def step(batch):
-        sleep(30)
+        sleep(60)
         # new ones first, old ones go then: what is allocated beyond what was freed starts collections
         kept.append(part())
     train(loader(Items(lambda i: native(0.5))), step)
@@ -144,4 +144,4 @@ def warm_mmap(k):
     def item(i):
         at = random.randrange(k.records) * size
         return torch.frombuffer(bytearray(data[at:at + size]), dtype=torch.uint8)
-    train(loader(Items(item)), lambda batch: python(50))
+    train(loader(Items(item), batch_size=4), lambda batch: python(50))

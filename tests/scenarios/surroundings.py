@@ -110,9 +110,10 @@ class Surroundings:
         if "fuse" in self.wanted:
             self.make_fuse(**self.take("fuse"))
         if quota := self.take("cpu_quota"):
-            self.enter_group("cpu", {"cpu.cfs_period_us": 100_000,
+            # nice -10, which the tests run at, means nothing between groups: the weight does
+            self.enter_group("cpu", {"cpu.cfs_period_us": 100_000, "cpu.shares": 9548,
                                      "cpu.cfs_quota_us": int(quota * 100_000)},
-                             {"cpu.max": f"{int(quota * 100_000)} 100000"})
+                             {"cpu.max": f"{int(quota * 100_000)} 100000", "cpu.weight.nice": -10})
         if ms := self.take("server_ms"):
             self.serve(ms)
         if megabytes := self.take("shm_mb"):
