@@ -62,6 +62,19 @@ kill_leftovers() {
 	return 0
 }
 
+# Lets what was interrupted undo what it had set up.
+end_leftovers() {
+	local pids
+
+	pids=$(marked_pids)
+	# shellcheck disable=SC2086 # one word per pid
+	[ -z "$pids" ] || kill -TERM $pids 2>/dev/null
+	for _ in {1..100}; do
+		[ -n "$(marked_pids)" ] || break
+		sleep 0.1
+	done
+}
+
 finish() {
 	trap - EXIT INT TERM
 	kill_leftovers
@@ -82,7 +95,9 @@ finish() {
 }
 
 interrupted() {
+	trap '' INT TERM
 	fail "interrupted${current:+ in $current}"
+	end_leftovers
 	finish
 }
 

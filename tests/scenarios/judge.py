@@ -16,13 +16,16 @@ LINE_NS = 60_000_000  # a line tells its end to a tenth of a second
 
 def facts(truth, start, end):
     """What the job's record says about a window: the calls within it (batches: those that gave one),
-    and the training thread's share of time in GetNext and in iter()."""
+    and the training thread's share of time in GetNext (inner: the loader's own part of it, which on a
+    CPU that is not its own can be much less) and in iter()."""
     tids = collections.Counter(e["tid"] for e in truth.nexts)
     main = tids.most_common(1)[0][0] if tids else None
     inside = [e for e in truth.nexts if e["s"] >= start and e["t"] <= end]
     wall = end - start
     return {"calls": inside, "batches": [e for e in inside if not e["stop"]],
             "exposed": overlap([e for e in truth.nexts if e["tid"] == main], start, end) / wall,
+            "inner": overlap([{"s": e["s1"], "t": e["t1"]} for e in truth.nexts
+                              if e["tid"] == main], start, end) / wall,
             "startup": overlap([e for e in truth.iters if e["tid"] == main], start, end) / wall}
 
 
@@ -126,10 +129,11 @@ def median_wrong(medians, found):
 
 def exposed_wrong(verdict, found):
     """What is wrong with the exposed wait or the severity."""
-    ratio, wait, total = verdict["exposed_wait_ratio"], found["exposed"], sum(
-        found[k] for k in ("exposed", "startup"))
-    if ratio is None or min(abs(ratio - wait), abs(ratio - total)) > 0.03:
-        return f"exposed wait {ratio}, truth {wait:.3f}, with iter() {total:.3f}"
+    ratio, least, most = verdict["exposed_wait_ratio"], found["inner"], found["exposed"]
+    if ratio is None or not any(least + more - 0.03 <= ratio <= most + more + 0.03
+                                for more in (0, found["startup"])):
+        return (f"exposed wait {ratio}, truth {least:.3f} to {most:.3f}, and {found['startup']:.3f} "
+                "in iter()")
     # start-up may make it worse
     least = sum(ratio >= bound for bound in SEVERITY_FROM)
     if verdict["severity"] not in SEVERITIES[least:]:
