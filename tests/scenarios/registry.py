@@ -41,7 +41,7 @@ class Scenario:
 
 def scenario(causes, bottleneck="data_loading", forbid="", rules=(), around=None, mode="attach",
              exposed=(0.1, 1.1), timeline=(), full=None, short=None, **knobs):
-    """Registers a job; its docstring tells what it is. Knobs become arguments of the function."""
+    """Registers a job; its docstring tells what it is. Knobs are what its argument holds."""
     causes = causes.split()
     spec = {"causes": causes, "bottlenecks": bottleneck.split(),
             "forbidden": [c for c in DEFINITE + forbid.split() if c not in causes],

@@ -100,7 +100,7 @@ class Surroundings:
         self.knobs, self.prefix, self.groups, self.procs = {}, [], set(), []
         self.marks = {}
         self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
-        # readable for jobs of other users; a folder of mounts is only emptied once they are gone
+        # undone last: what is mounted in it is gone by then
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.cpus = self.take("cpus")
         if self.take("folder"):
