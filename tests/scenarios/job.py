@@ -45,7 +45,12 @@ def main():
         truth.install(makers=False)
     scenario = table.SCENARIOS[args.name]
     knobs = scenario.knobs_for(dict(knob.split("=", 1) for knob in args.knobs))
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+
+    def stop(number, frame):
+        # raised in a destructor, the exit is ignored: the next step sees that time is over
+        loads.run.deadline_s = 0
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, stop)
     loads.run.begin(args.seconds, args.ready)
     try:
         scenario.function(types.SimpleNamespace(**knobs))
