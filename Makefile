@@ -185,7 +185,7 @@ list-unit list-bpf: list-%:
 	@printf '%s\n' $(if $(filter unit,$*),$(UNIT_BIN),$(BT_BIN))
 
 # ---- for people --------------------------------------------------------------------------------
-.PHONY: deps demo test test-unit test-bpf test-integration bench
+.PHONY: deps demo test test-unit test-bpf test-integration test-scenarios-short test-scenarios bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -205,6 +205,12 @@ test-bpf: ## tests that load the BPF programs (root)
 
 test-integration: ## tests on real PyTorch training (root)
 	$(Q)tests/run.sh integration
+
+test-scenarios-short: ## the part of them that `make test` runs (root)
+	$(Q)tests/run.sh scenarios-short
+
+test-scenarios: ## training jobs of known trouble, what must be said about each (root, takes long)
+	$(Q)tests/run.sh scenarios
 
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo

@@ -70,6 +70,9 @@ need_for_test() {
 	need clang-tidy has_command clang-tidy
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
+	# disks and file systems of the scenarios
+	need e2fsprogs has_command mkfs.ext4
+	need mount has_command losetup
 }
 
 # Importing torch takes seconds, so it is asked once.
