@@ -152,9 +152,11 @@ struct dlp_loader {
 	uint32_t plain; /* id of its iterator without messages; 0 = none */
 	struct dlp_loader_sums sums;
 	uint64_t epoch_cnt; /* epochs of which a call ended in the window */
-	/* the steady phase under way: since when (0 = none), up to when, and the sums at its start */
-	uint64_t steady_start_ns, steady_end_ns, steady_read_bytes;
-	struct dlp_loader_sums steady_sums;
+	/* the steady phase under way: since when (0 = none), up to when, */
+	uint64_t steady_start_ns, steady_end_ns;
+	uint64_t steady_exposed_ns, steady_batches; /* so far, */
+	uint64_t steady_read_bytes;		    /* and sums as of its start */
+	struct dlp_clock steady_made;
 	struct dlp_hist init; /* iter(loader), as far as it was seen whole */
 	struct dlp_longest init_longest;
 	uint64_t ready_sum;	/* batches ready in order when GetNext began, over ready_cnt calls */

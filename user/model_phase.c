@@ -72,9 +72,9 @@ void dlp_phase_steady(const struct dlp_model *model, const struct dlp_loader *lo
 		.epoch = loader->epoch_cnt,
 		.start_ns = dlp_max(loader->steady_start_ns, model->start_ns),
 		.end_ns = loader->steady_end_ns,
-		.exposed_ns = dlp_less(loader->sums.getnext_ns, loader->steady_sums.getnext_ns),
-		.batches = dlp_less(loader->sums.batches, loader->steady_sums.batches),
-		.made = dlp_clock_less(&loader->sums.made, &loader->steady_sums.made),
+		.exposed_ns = loader->steady_exposed_ns,
+		.batches = loader->steady_batches,
+		.made = dlp_clock_less(&loader->sums.made, &loader->steady_made),
 		.read_bytes = dlp_less(read_bytes(model), loader->steady_read_bytes),
 	};
 }
@@ -83,7 +83,8 @@ static void open_steady(struct dlp_model *model, struct dlp_loader *loader,
 			const struct dlp_call *call)
 {
 	loader->steady_start_ns = loader->steady_end_ns = call->end_ns;
-	loader->steady_sums = loader->sums;
+	loader->steady_exposed_ns = loader->steady_batches = 0;
+	loader->steady_made = loader->sums.made;
 	loader->steady_read_bytes = read_bytes(model);
 }
 
@@ -110,6 +111,9 @@ void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		open_steady(model, loader, call);
 	} else if (!loader->steady_start_ns) {
 		open_steady(model, loader, call);
+	} else {
+		loader->steady_exposed_ns += call->end_ns - call->start_ns;
+		loader->steady_batches++;
 	}
 	loader->steady_end_ns = call->end_ns;
 }
