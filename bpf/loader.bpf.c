@@ -36,6 +36,14 @@ struct {
 	__type(value, u32);
 } dlp_label_ids SEC(".maps");
 
+/* Which scopes of a label are sent, by its id: set by user space. Ids begin at 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DLP_LABELS_MAX + 1);
+	__type(key, u32);
+	__type(value, struct dlp_label_control);
+} dlp_controls SEC(".maps");
+
 /* Where to look for the next free id: a hint, so it needs no lock. */
 static u32 label_hint = 1;
 
@@ -164,6 +172,29 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 	return 0;
 }
 
+/*
+ * How many scopes of its label this one stands for, 0 when it is not to be sent; GetNext is always
+ * sent. Counted without a lock: threads on several CPUs can count the same scope, so that somewhat
+ * fewer than one in `every` are sent.
+ */
+static __always_inline u32 label_weight(const struct label_value *label)
+{
+	struct dlp_label_control *control;
+	u32 id = label->id, every, seen;
+
+	if (label->flags & DLP_SCOPE_GETNEXT)
+		return 1;
+	control = bpf_map_lookup_elem(&dlp_controls, &id);
+	every = control ? control->every : 0;
+	if (every <= 1)
+		return 1;
+	if (every == DLP_LABEL_NONE)
+		return 0;
+	seen = control->seen + 1;
+	control->seen = seen < every ? seen : 0;
+	return seen < every ? 0 : every;
+}
+
 /* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
@@ -183,7 +214,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	else
 		find_label(thread, text, now, &key, &label);
 	/* also without a label: its exit will come */
-	dlp_scope_push(thread, label.id, label.flags, now);
+	dlp_scope_push(thread, label.id, label.flags, label_weight(&label), now);
 	return 0;
 }
 
@@ -246,7 +277,7 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 		if (i < thread->depth && label.id && thread->frame[i].label == label.id)
 			silent = DLP_FRAME_SILENT;
 	}
-	dlp_scope_push(thread, label.id, label.flags | silent, now);
+	dlp_scope_push(thread, label.id, label.flags | silent, silent ? 0 : label_weight(&label), now);
 }
 
 SEC("uprobe")

@@ -18,10 +18,13 @@ struct dlp_frame {
 	u64 start_ns;
 	u32 label;
 	u32 flags; /* DLP_SCOPE_*, DLP_FRAME_* */
+	u64 child_ns; /* inside scopes nested in it that have ended */
+	u32 weight;   /* scopes it stands for; 0 = it is not sent, and has no clock */
+	u32 rsvd;
 	struct dlp_clock clock; /* reading when it was entered */
 };
 
-#define DLP_FRAME_SILENT (1u << 16) /* the same scope seen twice (rung op): only paired */
+#define DLP_FRAME_SILENT (1u << 16) /* the same scope seen twice (rung op): weight 0, only paired */
 
 /*
  * Why a thread is off the CPU, as far as its registers and files tell; the fields are those of

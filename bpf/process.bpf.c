@@ -148,6 +148,10 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 	dlp_counts_read(thread, &event->counts);
 	event->traced_ns = thread->traced_ns;
 	event->cpu_ns = task->se.sum_exec_runtime;
+	event->minflt = task->min_flt;
+	event->majflt = task->maj_flt;
+	event->utime_ns = task->utime;
+	event->stime_ns = task->stime;
 	event->getnext_since_ns = thread->getnext_since_ns;
 	/* its exit has been seen: it counts, although the last microseconds are still open */
 	if (thread->exit_ns && event->getnext_since_ns && thread->depth == frame + 1) {

@@ -127,6 +127,16 @@ int dlp_session_add(struct dlp_session *session, pid_t tgid, uint64_t gil_lo, ui
 				    BPF_ANY);
 }
 
+int dlp_session_label(struct dlp_session *session, uint32_t label, uint32_t every)
+{
+	const struct dlp_label_control control = { .every = every };
+
+	if (!label || label > DLP_LABELS_MAX)
+		return -EINVAL;
+	return bpf_map__update_elem(session->skel->maps.dlp_controls, &label, sizeof(label), &control,
+				    sizeof(control), BPF_ANY);
+}
+
 void dlp_session_info(const struct dlp_session *session, struct dlp_session_info *ret)
 {
 	memset(ret, 0, sizeof(*ret));

@@ -61,6 +61,18 @@ int dlp_session_sweep(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
 /* Totals since the session was opened; hdr and the daemon's own figures are left alone. */
 void dlp_session_counters(struct dlp_session *session, struct dlp_ev_counters *ret);
 /*
+ * Which scopes of a label (its id as in DLP_EV_LABEL, not 0) are sent from now on: all (every 0 or
+ * 1), one in `every`, which then stands for as many, or none (UINT32_MAX). One that is not sent still
+ * counts as a part of the scope around it. GetNext is always sent. 0 or -errno.
+ */
+int dlp_session_label(struct dlp_session *session, uint32_t label, uint32_t every);
+/*
+ * Delivers DLP_EV_OTHERs: CPU time used by processes outside the job since attaching, all together
+ * (tgid 0), then each of the up to 16 that have used most. Estimated by sampling each CPU that was
+ * online when attaching; this process is left out. 0, -errno, or the sink's error.
+ */
+int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
+/*
  * To be called at every interval: the syscall rung taxes every system call of the machine, so
  * where there are many it is attached in bursts only. What is missed then is counted.
  */

@@ -193,7 +193,12 @@ struct task_struct {
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
+	u64 utime;
+	u64 stime;
 	u64 start_time;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	struct task_struct *group_leader;
 	char comm[16];
 	struct files_struct *files;
 	struct signal_struct *signal;

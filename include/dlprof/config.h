@@ -15,10 +15,14 @@
 #define DLP_THREADS_MAX 8192
 /* Distinct record_function labels; what comes later is counted and reported as label 0. */
 #define DLP_LABELS_MAX 1024
+/* dlp_label_control.every of labels whose scopes are not sent. */
+#define DLP_LABEL_NONE 0xffffffffu
 /* record_function scopes nested in one thread; deeper ones are paired but not reported. */
 #define DLP_SCOPE_DEPTH 8
 /* Index pipes of workers alive at once, and those of past epochs until they are evicted. */
 #define DLP_PIPES_MAX 4096
+/* Processes outside the job that have used a CPU. */
+#define DLP_OTHERS_MAX 4096
 /* Block requests in flight; 128 per hardware queue is a usual device limit. */
 #define DLP_REQS_MAX 8192
 
@@ -91,6 +95,7 @@ struct dlp_config {
 	__u32 ring_wakeup_bytes; /* wake the reader early when so much is unread */
 	__u32 has_block_io;	/* block_io_start exists: requests are followed from submission */
 	__u32 has_wait_events;	/* 0: long blocked intervals are not sent one by one */
+	__u32 own_tgid;		/* the observer's: no part of what it observes */
 	__s32 nr_read;		/* system call numbers for the syscall rung */
 	__s32 nr_write;
 	__u8 syscall_class[DLP_SYSCALL_MAX]; /* enum dlp_syscall_class */
@@ -103,6 +108,18 @@ struct dlp_job {
 	__u32 rsvd;
 	__u64 gil_lo;	/* [gil_lo, gil_hi): _PyRuntime in this process; 0 = unknown */
 	__u64 gil_hi;
+};
+
+/* Which scopes of a label are sent: value of the control table, indexed by the label's id. */
+struct dlp_label_control {
+	__u32 every; /* 0, 1: all; DLP_LABEL_NONE: none; n: one in n */
+	__u32 seen;  /* since the last one that was sent; kept by the programs */
+};
+
+/* A process outside the job, or all of them: how often it was found on a CPU. */
+struct dlp_other {
+	__u64 samples;
+	char comm[16]; /* when it was first seen; untrusted */
 };
 
 #endif /* DLPROF_CONFIG_H */

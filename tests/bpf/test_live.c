@@ -6,12 +6,15 @@
 #include "harness.h"
 #include "scene.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -365,6 +368,99 @@ static void many_threads(void **state)
 		kill(pid[i], SIGKILL);
 }
 
+/* ---- page faults, user and kernel time ---- */
+
+#define PAGES	 1000
+#define BURN_NS	 (400 * BT_MS)
+
+static struct usage {
+	struct rusage before, after;
+	char why[120];
+	int fd; /* of the trainer */
+} *usage;
+
+static void make_file(void *arg)
+{
+	(void)arg;
+	usage->fd = bt_block_file(usage->why, PAGES * (size_t)sysconf(_SC_PAGESIZE));
+}
+
+static void touch_pages(void *arg)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	volatile char *fresh, *cold;
+
+	(void)arg;
+	fresh = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cold = mmap(NULL, PAGES * page, PROT_READ, MAP_SHARED, usage->fd, 0);
+	if (fresh == MAP_FAILED || cold == MAP_FAILED)
+		return;
+	madvise((void *)fresh, PAGES * page, MADV_NOHUGEPAGE);
+	madvise((void *)cold, PAGES * page, MADV_RANDOM);
+	posix_fadvise(usage->fd, 0, 0, POSIX_FADV_DONTNEED);
+	getrusage(RUSAGE_THREAD, &usage->before);
+	for (size_t i = 0; i < PAGES; i++)
+		fresh[i * page] = 1;
+	for (size_t i = 0; i < PAGES; i += 10)
+		(void)cold[i * page];
+	getrusage(RUSAGE_THREAD, &usage->after);
+}
+
+static void burn(void *arg)
+{
+	uint64_t end = bt_cpu_ns() + BURN_NS;
+
+	(void)arg;
+	while (bt_cpu_ns() < end) {
+		for (volatile int i = 0; i < 100000; i++)
+			;
+	}
+}
+
+static struct dlp_ev_clock sweep_after(bt_fn fn)
+{
+	bt_call(&job, fn, NULL);
+	bt_sweep(&job);
+	return *bt_last_clock(&job, job.trainer);
+}
+
+static void page_faults(void **state)
+{
+	struct dlp_ev_clock first, second;
+	uint64_t minflt, majflt;
+
+	(void)state;
+	usage = usage ? usage : bt_shared(sizeof(*usage));
+	open_job(0);
+	first = sweep_after(make_file);
+	if (usage->fd < 0)
+		bt_skip("%s", usage->why);
+	second = sweep_after(touch_pages);
+	minflt = (uint64_t)(usage->after.ru_minflt - usage->before.ru_minflt);
+	majflt = (uint64_t)(usage->after.ru_majflt - usage->before.ru_majflt);
+	assert_true(minflt >= PAGES);
+	assert_true(majflt > 0);
+	/* a few more around it: stack, libraries */
+	assert_in_range(second.minflt - first.minflt, minflt, minflt + 100);
+	assert_in_range(second.majflt - first.majflt, majflt, majflt + 10);
+}
+
+/* By timer ticks, so only roughly; most of it in user space. */
+static void user_time(void **state)
+{
+	struct dlp_ev_clock first, second;
+	uint64_t utime_ns, stime_ns;
+
+	(void)state;
+	open_job(0);
+	first = sweep_after(nothing);
+	second = sweep_after(burn);
+	utime_ns = second.utime_ns - first.utime_ns;
+	stime_ns = second.stime_ns - first.stime_ns;
+	assert_in_range(utime_ns, BURN_NS / 2, BURN_NS * 3 / 2);
+	assert_true(stime_ns < utime_ns / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +473,8 @@ int main(void)
 		cmocka_unit_test_teardown(strangers_are_not_swept, close_job),
 		cmocka_unit_test_teardown(zombies_are_not_swept, close_job),
 		cmocka_unit_test_teardown(many_threads, close_job),
+		cmocka_unit_test_teardown(page_faults, close_job),
+		cmocka_unit_test_teardown(user_time, close_job),
 	};
 
 	bt_scene_setup();
