@@ -230,6 +230,29 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 	return 0;
 }
 
+/*
+ * sem_open() of the C library: iter() of a DataLoader with workers first makes its queues, each of
+ * which has named semaphores, long before the first __next__.
+ */
+SEC("uprobe")
+int dlp_sem_open(struct pt_regs *ctx __attribute__((unused)))
+{
+	struct dlp_thread *thread = dlp_thread_here();
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct dlp_ev_sem *event;
+	u64 now;
+
+	if (!thread || thread->tgid != thread->trainer)
+		return 0;
+	now = bpf_ktime_get_ns();
+	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, pid_tgid >> 32, (u32)pid_tgid, now);
+	if (!event)
+		return 0;
+	dlp_clock_read(thread, now, &event->clock);
+	dlp_submit(event);
+	return 0;
+}
+
 /* The parts of a Python tuple and its first item the rung op looks at (CPython 3.8 to 3.14). */
 struct py_tuple {
 	u64 refcnt;

@@ -18,7 +18,9 @@
 	X(QUEUE_SYSCALL, "queue-syscall", "the costly way to see batch messages")                  \
 	X(PROCESS, "process", "workers born after attaching")                                      \
 	X(BLOCK, "block", "block device requests")                                                 \
-	X(WAITS, "waits", "long blocked intervals one by one")
+	X(WAITS, "waits", "long blocked intervals one by one")                                     \
+	X(ITERATORS, "iterators", "when an iterator begins to start its workers")                  \
+	X(OTHERS, "others", "who else uses the CPUs")
 
 enum dlp_feature {
 #define X(NAME, name, loss) DLP_FEATURE_##NAME,

@@ -39,6 +39,11 @@ static bool name_matches(const char *base, enum dlp_mapped_name name)
 		       isdigit((unsigned char)base[11]);
 	case DLP_MAPPED_PICKLE:
 		return has_prefix(base, "_pickle.") && strstr(base, ".so");
+	/* until 2.33 glibc's files were called libc-2.33.so, with libc.so.6 as a link */
+	case DLP_MAPPED_LIBC:
+		return has_prefix(base, "libc.so.") || has_prefix(base, "libc-2.");
+	case DLP_MAPPED_LIBPTHREAD:
+		return has_prefix(base, "libpthread.so.") || has_prefix(base, "libpthread-2.");
 	}
 	return false;
 }

@@ -30,6 +30,8 @@ enum dlp_mapped_name {
 	DLP_MAPPED_TORCH_CPU,
 	DLP_MAPPED_LIBPYTHON, /* not the stub libpython3.so */
 	DLP_MAPPED_PICKLE,
+	DLP_MAPPED_LIBC,
+	DLP_MAPPED_LIBPTHREAD, /* a part of libc since glibc 2.34 */
 };
 
 /* First executable mapping of such a file; NULL: there is none. */

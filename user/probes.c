@@ -370,3 +370,34 @@ void dlp_probes_queue(struct dlp_probe_sources *sources, struct dlp_target *targ
 		(void)snprintf(target->queue_note, sizeof(target->queue_note),
 			       "messages received are not seen: %.150s", sources->why);
 }
+
+static int add_sem_open(struct dlp_probe_sources *sources, struct dlp_target *target,
+			enum dlp_mapped_name name)
+{
+	const struct dlp_proc_map *map = dlp_mapped_find(sources->view.maps, name);
+	struct dlp_mapped mapped;
+	int err;
+
+	if (!map)
+		return refuse(sources, -ENOENT, "no C library is loaded");
+	err = dlp_mapped_open(&sources->view, map, &mapped);
+	if (err)
+		return refuse(sources, err, "the C library can't be read: %s", strerror(-err));
+	err = add_function(sources, target, DLP_PROBE_SEM_OPEN, &mapped, DLP_ELF_EXACT, "sem_open",
+			   "sem_open");
+	dlp_mapped_fini(&mapped);
+	return err;
+}
+
+void dlp_probes_iterator(struct dlp_probe_sources *sources, struct dlp_target *target)
+{
+	int err;
+
+	target->iterator_note[0] = '\0';
+	err = add_sem_open(sources, target, DLP_MAPPED_LIBC);
+	if (err == -ENOENT && dlp_mapped_find(sources->view.maps, DLP_MAPPED_LIBPTHREAD))
+		err = add_sem_open(sources, target, DLP_MAPPED_LIBPTHREAD);
+	if (err)
+		(void)snprintf(target->iterator_note, sizeof(target->iterator_note),
+			       "the start of iterators is not seen: %.150s", sources->why);
+}

@@ -28,4 +28,10 @@ int dlp_probes_scope(struct dlp_probe_sources *sources, struct dlp_target *targe
 /* Queue messages; what is missing is said in target->queue_note. */
 void dlp_probes_queue(struct dlp_probe_sources *sources, struct dlp_target *target);
 
+/*
+ * The beginning of an iterator with workers, where it makes named semaphores; that it was not found
+ * is said in target->iterator_note.
+ */
+void dlp_probes_iterator(struct dlp_probe_sources *sources, struct dlp_target *target);
+
 #endif /* DLP_PROBES_H */

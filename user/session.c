@@ -84,6 +84,10 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 	session->stats_fd = -1;
 	session->wanted = features_to_try(opts);
 	session->cpus = libbpf_num_possible_cpus();
+	if (session->wanted & DLP_FEATURE_BIT(ITERATORS) &&
+	    !dlp_session_find_probe(opts->target, DLP_PROBE_SEM_OPEN))
+		dlp_session_refuse(session, DLP_FEATURE_ITERATORS, "%.100s",
+				   opts->target->iterator_note);
 	err = dlp_kernel_facts(&facts);
 	if (err) {
 		failure->unsupported = true;
@@ -273,6 +277,7 @@ void dlp_session_free(struct dlp_session *session)
 	/* probes first: nothing of ours may run in the target while the rest goes away */
 	while (session->link_cnt)
 		bpf_link__destroy(session->link[--session->link_cnt]);
+	dlp_session_free_sampler(session);
 	bpf_link__destroy(session->sweep_link);
 	bpf_link__destroy(session->calls_link);
 	if (session->stats_fd >= 0)

@@ -28,8 +28,13 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 	} handlers[] = {
 		{ DLP_PROBE_SCOPE_ENTER, "dlp_scope_enter" }, { DLP_PROBE_SCOPE_EXIT, "dlp_scope_exit" },
 		{ DLP_PROBE_SCOPE_OP, "dlp_scope_op" },	      { DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
-		{ DLP_PROBE_QUEUE_RECV, "dlp_queue_recv" },
+		{ DLP_PROBE_QUEUE_RECV, "dlp_queue_recv" }, { DLP_PROBE_SEM_OPEN, "dlp_sem_open" },
 	};
+	/*
+	 * -1: a probe bound to one process does not follow fork; the programs filter. But the C
+	 * library is in every process of the machine: only the trainer's copy gets a probe.
+	 */
+	pid_t pid = probe->id == DLP_PROBE_SEM_OPEN ? session->opts.target->pid : -1;
 	LIBBPF_OPTS(bpf_uprobe_opts, opts);
 
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(handlers); i++) {
@@ -38,11 +43,23 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 		if (handlers[i].id != probe->id)
 			continue;
 		program = bpf_object__find_program_by_name(session->skel->obj, handlers[i].program);
-		/* pid -1: a probe bound to one process does not follow fork; the programs filter */
-		return keep(session, bpf_program__attach_uprobe_opts(program, -1, probe->path,
+		return keep(session, bpf_program__attach_uprobe_opts(program, pid, probe->path,
 								     probe->offset, &opts));
 	}
 	return false;
+}
+
+static enum dlp_feature feature_of(enum dlp_probe_id id)
+{
+	switch (id) {
+	case DLP_PROBE_QUEUE_SEND:
+	case DLP_PROBE_QUEUE_RECV:
+		return DLP_FEATURE_QUEUE_UPROBE;
+	case DLP_PROBE_SEM_OPEN:
+		return DLP_FEATURE_ITERATORS;
+	default:
+		return DLP_FEATURE_SCOPES;
+	}
 }
 
 /*
@@ -55,15 +72,14 @@ static void attach_probes(struct dlp_session *session, bool entries)
 
 	for (size_t i = 0; i < target->probe_cnt; i++) {
 		const struct dlp_probe *probe = &target->probe[i];
-		bool queue = probe->id == DLP_PROBE_QUEUE_SEND || probe->id == DLP_PROBE_QUEUE_RECV;
-		enum dlp_feature feature = queue ? DLP_FEATURE_QUEUE_UPROBE : DLP_FEATURE_SCOPES;
+		enum dlp_feature feature = feature_of(probe->id);
 
 		if (!(session->wanted & (1u << feature)) ||
 		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
 			continue;
 		if (!attach_probe(session, probe))
 			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol, strerror(errno));
-		else if (!queue)
+		else if (feature == DLP_FEATURE_SCOPES)
 			session->scope_probe_cnt++;
 	}
 }
@@ -110,6 +126,7 @@ int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *
 	attach_probes(session, false);
 	attach_probes(session, true);
 	attach_syscall_rung(session);
+	dlp_session_attach_sampler(session);
 	if (session->wanted & DLP_FEATURE_BIT(SCOPES) && !session->scope_probe_cnt)
 		dlp_session_refuse(session, DLP_FEATURE_SCOPES, "no probe point");
 	session->active = session->wanted;

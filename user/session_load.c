@@ -10,6 +10,7 @@ const struct dlp_program dlp_programs[DLP_PROGRAM_CNT] = {
 	{ "dlp_scope_enter", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
 	{ "dlp_scope_exit", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
 	{ "dlp_scope_op", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
+	{ "dlp_sem_open", DLP_FEATURE_ITERATORS, DLP_ATTACH_PROBE, false },
 	{ "dlp_switch", DLP_FEATURE_CLOCKS, DLP_ATTACH_SECTION, false },
 	{ "dlp_wakeup", DLP_FEATURE_CLOCKS, DLP_ATTACH_SECTION, false },
 	{ "dlp_wakeup_new", DLP_FEATURE_CLOCKS, DLP_ATTACH_SECTION, false },
@@ -23,6 +24,7 @@ const struct dlp_program dlp_programs[DLP_PROGRAM_CNT] = {
 	{ "dlp_io_start", DLP_FEATURE_BLOCK, DLP_ATTACH_SECTION, true },
 	{ "dlp_rq_issue", DLP_FEATURE_BLOCK, DLP_ATTACH_SECTION, false },
 	{ "dlp_rq_done", DLP_FEATURE_BLOCK, DLP_ATTACH_SECTION, false },
+	{ "dlp_sample", DLP_FEATURE_OTHERS, DLP_ATTACH_OWN, false },
 };
 
 bool dlp_session_wants(const struct dlp_session *session, size_t i)
@@ -50,6 +52,7 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	cfg->long_wait_ns = session->opts.long_wait_ns;
 	/* half full: time enough to be scheduled and read before it overflows */
 	cfg->ring_wakeup_bytes = session->opts.ring_bytes / 2;
+	cfg->own_tgid = (uint32_t)getpid();
 	dlp_syscalls_configure(cfg);
 
 	bpf_map__set_max_entries(session->skel->maps.dlp_ring, session->opts.ring_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the parts of the session share: session.c (life and events), session_load.c and
- * session_attach.c. Nothing else sees the skeleton.
+ * What the parts of the session share: session.c (life and events), session_load.c,
+ * session_attach.c, session_others.c (the sampler). Nothing else sees the skeleton.
  */
 #ifndef DLP_SESSION_PRIV_H
 #define DLP_SESSION_PRIV_H
@@ -34,7 +34,7 @@ struct dlp_program {
 	bool optional;
 };
 
-#define DLP_PROGRAM_CNT 16
+#define DLP_PROGRAM_CNT 18
 extern const struct dlp_program dlp_programs[DLP_PROGRAM_CNT];
 
 /* One per program; the scope exit has a probe in each of two libraries. */
@@ -58,6 +58,8 @@ struct dlp_session {
 	uint64_t calls_seen, calls_ns; /* as of the last interval */
 	uint64_t paused_cnt;	       /* intervals it has paused */
 	unsigned int pause_left;       /* intervals until the next burst */
+	struct bpf_link **sampler;     /* one per CPU that is online when attaching */
+	size_t sampler_cnt;
 	struct ring_buffer *ring;
 	int cpus; /* possible ones */
 	int stats_fd; /* holds the statistics on; -1 = off */
@@ -80,5 +82,9 @@ uint64_t dlp_session_counter(const struct dlp_session *session, uint32_t counter
 
 /* Opens the skeleton and loads those of its programs that are wanted and accepted: 0 or -errno. */
 int dlp_session_load(struct dlp_session *session, const struct dlp_kernel_facts *facts);
+
+/* Attaches the sampler to every CPU that is online; gives the feature up when it can't. */
+void dlp_session_attach_sampler(struct dlp_session *session);
+void dlp_session_free_sampler(struct dlp_session *session);
 
 #endif /* DLP_SESSION_PRIV_H */

@@ -268,6 +268,7 @@ static int inspect(struct inspection *in)
 	if (err)
 		return err;
 	dlp_probes_queue(sources, target);
+	dlp_probes_iterator(sources, target);
 	find_gil(in);
 	/* everything above was read through the pid: was it one process all the time? */
 	if (dlp_proc_stat(sources->view.root, target->pid, &stat) ||

@@ -23,6 +23,7 @@ enum dlp_probe_id {
 	DLP_PROBE_SCOPE_OP,	/* rung op: B, both edges */
 	DLP_PROBE_QUEUE_SEND,	/* _Py_write(fd, buf, n) */
 	DLP_PROBE_QUEUE_RECV,	/* _pickle.loads(module, args, nargs, kwnames) */
+	DLP_PROBE_SEM_OPEN,	/* sem_open(name, flags, mode, value) of the C library */
 	DLP_PROBE_MAX,
 };
 
@@ -36,7 +37,7 @@ struct dlp_probe {
 	char symbol[160];
 };
 
-/* A trainer has libtorch_python and libtorch_cpu (exit: both), a Python and _pickle: 8 is ample. */
+/* libtorch_python and libtorch_cpu (exit: both), Python, _pickle and the C library: 8 is ample. */
 #define DLP_PROBES_MAX 8
 
 enum dlp_scope_kind { DLP_SCOPE_KIND_NONE = 0, DLP_SCOPE_KIND_A, DLP_SCOPE_KIND_B, DLP_SCOPE_KIND_C };
@@ -55,8 +56,9 @@ struct dlp_target {
 	uint32_t str_data_off;	/* B: 48, from Python 3.12 on 40 */
 	struct dlp_probe probe[DLP_PROBES_MAX];
 	size_t probe_cnt;
-	/* When a probe point was not found: one line why, "" = nothing to say. */
+	/* When a probe point was not found: one line why, "" = it was. */
 	char queue_note[200];
+	char iterator_note[200];
 };
 
 enum dlp_target_err {

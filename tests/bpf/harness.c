@@ -150,6 +150,10 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 		add_probe(target, DLP_PROBE_QUEUE_SEND, (void *)bt_point_send, "_Py_write");
 		add_probe(target, DLP_PROBE_QUEUE_RECV, (void *)bt_point_recv, "loads");
 	}
+	if (setup->probes & BT_PROBE_SEM)
+		add_probe(target, DLP_PROBE_SEM_OPEN, (void *)bt_point_sem, "sem_open");
+	else
+		snprintf(target->iterator_note, sizeof(target->iterator_note), "not in this test");
 }
 
 static bool refuse(struct bt_job *job)
@@ -267,6 +271,11 @@ void bt_clear(struct bt_job *job)
 void bt_sweep(struct bt_job *job)
 {
 	assert_int_equal(dlp_session_sweep(job->session, keep, job), 0);
+}
+
+void bt_others(struct bt_job *job)
+{
+	assert_int_equal(dlp_session_others(job->session, keep, job), 0);
 }
 
 struct bt_event *bt_find(struct bt_job *job, uint32_t kind, pid_t tid, size_t nth)

@@ -36,6 +36,7 @@
 #define BT_PROBE_OP    (1u << 1)
 #define BT_PROBE_OP5   (1u << 2)
 #define BT_PROBE_QUEUE (1u << 3)
+#define BT_PROBE_SEM   (1u << 4)
 
 typedef void (*bt_fn)(void *arg);
 
@@ -46,12 +47,14 @@ struct bt_event {
 		struct dlp_ev_scope scope;
 		struct dlp_ev_label label;
 		struct dlp_ev_msg msg;
+		struct dlp_ev_sem sem;
 		struct dlp_ev_block block;
 		struct dlp_ev_wait wait;
 		struct dlp_ev_clock clock;
 		struct dlp_ev_fork fork;
 		struct dlp_ev_exec exec;
 		struct dlp_ev_exit exit;
+		struct dlp_ev_other other;
 	};
 };
 
@@ -111,6 +114,8 @@ void bt_clear(struct bt_job *job);
 void bt_drain(struct bt_job *job);
 /* Adds a DLP_EV_CLOCK of every live thread. */
 void bt_sweep(struct bt_job *job);
+/* Adds the DLP_EV_OTHERs. */
+void bt_others(struct bt_job *job);
 /* The nth event (from 0) of that kind and thread (0 = any); NULL when there are fewer. */
 struct bt_event *bt_find(struct bt_job *job, uint32_t kind, pid_t tid, size_t nth);
 size_t bt_count(struct bt_job *job, uint32_t kind, pid_t tid);

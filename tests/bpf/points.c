@@ -22,6 +22,7 @@ POINT(bt_point_op);
 POINT(bt_point_op5);
 POINT(bt_point_send);
 POINT(bt_point_recv);
+POINT(bt_point_sem);
 
 struct search {
 	uintptr_t addr;

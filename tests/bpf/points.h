@@ -27,6 +27,9 @@ void bt_point_send(int fd, const void *buf, size_t n);
 /* _pickle.loads(module, args, nargs, kwnames) */
 void bt_point_recv(void *module, const void *const *args, size_t nargs, void *kwnames);
 
+/* sem_open(name, flags, mode, value) */
+void bt_point_sem(const char *name, int flags, unsigned int mode, unsigned int value);
+
 /* Offset in the executable's file of the code at that address. */
 uint64_t bt_file_offset(const void *code);
 /* Absolute path of the running test program. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every program loads alone, in each form it is compiled for; and a session works with features left out: it says what it uses, sends what belongs to that and nothing else.
+ * Every program loads alone, in each form it is compiled for; and a session works with features
+ * left out: it says what it uses, sends what belongs to that and nothing else.
  */
 #include "harness.h"
 
@@ -16,7 +17,7 @@
 #include "message.h"
 #include "syscalls.h"
 
-/* The configuration that session.c would give the programs on this kernel. */
+/* The configuration that the session would give the programs on this kernel. */
 struct form {
 	const char *name;
 	bool storage;
@@ -190,6 +191,7 @@ static void something_of_each(void *arg)
 	/* where nothing sees switches, a scope is over for certain when the next one begins */
 	bt_enter("next");
 	bt_exit();
+	bt_point_sem("/mp-1", 0, 0600, 1);
 	bt_send(fd[1], buf, bt_message(buf, 1, 32));
 	bt_read(fd[0], buf, BT_LENGTH_WORD);
 	bt_read(fd[0], buf, 32);
@@ -245,9 +247,10 @@ static void check_info(const struct bt_job *job, uint32_t without)
 	assert_int_equal(info.scope_probe_cnt, want & DLP_FEATURE_BIT(SCOPES) ? 2 : 0);
 }
 
-static void check_events(struct bt_job *job, uint32_t want, uint32_t without)
+static void check_events(struct bt_job *job, uint32_t want, uint32_t without, bool by_trainer)
 {
 	bt_drain(job);
+	has(job, DLP_EV_SEM, by_trainer && want & DLP_FEATURE_BIT(ITERATORS), without);
 	has(job, DLP_EV_SCOPE, want & DLP_FEATURE_BIT(SCOPES), without);
 	has(job, DLP_EV_MSG, want & (DLP_FEATURE_BIT(QUEUE_UPROBE) | DLP_FEATURE_BIT(QUEUE_SYSCALL)),
 	    without);
@@ -257,9 +260,18 @@ static void check_events(struct bt_job *job, uint32_t want, uint32_t without)
 	    (want & DLP_FEATURE_BIT(WAITS)) && (want & DLP_FEATURE_BIT(CLOCKS)), without);
 }
 
+static int ignore(void *ctx, const void *event, size_t bytes)
+{
+	(void)ctx;
+	(void)event;
+	(void)bytes;
+	return 0;
+}
+
 static void check_without(uint32_t without)
 {
-	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE | BT_PROBE_QUEUE, .without = without };
+	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE | BT_PROBE_QUEUE | BT_PROBE_SEM,
+					.without = without };
 	uint32_t want = expected(without);
 	bool adopts = want & (DLP_FEATURE_BIT(CLOCK_ITER) | DLP_FEATURE_BIT(SCOPES));
 	bool follows = want & DLP_FEATURE_BIT(PROCESS);
@@ -271,7 +283,7 @@ static void check_without(uint32_t without)
 	 * when they are born */
 	if (adopts || follows) {
 		bt_call(&job, adopts ? something_of_each : something_of_each_in_child, NULL);
-		check_events(&job, want, without);
+		check_events(&job, want, without, adopts);
 	}
 	if (want & DLP_FEATURE_BIT(CLOCK_ITER)) {
 		bt_sweep(&job);
@@ -279,6 +291,8 @@ static void check_without(uint32_t without)
 	} else {
 		assert_int_equal(dlp_session_sweep(job.session, NULL, NULL), -EOPNOTSUPP);
 	}
+	assert_int_equal(dlp_session_others(job.session, ignore, NULL),
+			 want & DLP_FEATURE_BIT(OTHERS) ? 0 : -EOPNOTSUPP);
 	bt_job_close(&job);
 }
 
@@ -337,33 +351,51 @@ static void scopes_without_a_probe(void **state)
 }
 
 /* A probe point that is not in the file costs its feature, nothing else. */
-static void a_bad_queue_probe(void **state)
+static void check_bad_probe(enum dlp_probe_id id, struct dlp_session_info *ret)
 {
-	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE | BT_PROBE_QUEUE };
+	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE | BT_PROBE_QUEUE | BT_PROBE_SEM };
 	struct dlp_session_failure failure;
-	struct dlp_session_info info;
 	struct dlp_target target;
 	const struct dlp_session_opts opts = { .target = &target, .long_wait_ns = BT_MS,
 					       .ring_bytes = 1u << 16 };
 	struct dlp_session *session;
 
-	(void)state;
 	need_bpf();
 	bt_target_init(&target, getpid(), &setup);
 	for (size_t i = 0; i < target.probe_cnt; i++) {
-		if (target.probe[i].id == DLP_PROBE_QUEUE_RECV)
+		if (target.probe[i].id == id)
 			snprintf(target.probe[i].path, sizeof(target.probe[i].path), "/no/such/file");
 	}
 	if (dlp_session_open(&opts, &session, &failure))
 		bt_skip("%s", failure.text);
 	assert_int_equal(dlp_session_attach(session, &failure), 0);
-	dlp_session_info(session, &info);
+	dlp_session_info(session, ret);
+	assert_true(ret->active & DLP_FEATURE_BIT(SCOPES));
+	dlp_session_free(session);
+}
+
+static void a_bad_queue_probe(void **state)
+{
+	struct dlp_session_info info;
+
+	(void)state;
+	check_bad_probe(DLP_PROBE_QUEUE_RECV, &info);
 	assert_false(info.active & DLP_FEATURE_BIT(QUEUE_UPROBE));
 	assert_true(info.refused[DLP_FEATURE_QUEUE_UPROBE][0]);
 	/* the other rung takes over */
 	assert_true(info.active & DLP_FEATURE_BIT(QUEUE_SYSCALL));
-	assert_true(info.active & DLP_FEATURE_BIT(SCOPES));
-	dlp_session_free(session);
+	assert_true(info.active & DLP_FEATURE_BIT(ITERATORS));
+}
+
+static void a_bad_semaphore_probe(void **state)
+{
+	struct dlp_session_info info;
+
+	(void)state;
+	check_bad_probe(DLP_PROBE_SEM_OPEN, &info);
+	assert_false(info.active & DLP_FEATURE_BIT(ITERATORS));
+	assert_true(info.refused[DLP_FEATURE_ITERATORS][0]);
+	assert_true(info.active & DLP_FEATURE_BIT(QUEUE_UPROBE));
 }
 
 int main(void)
@@ -378,6 +410,7 @@ int main(void)
 		cmocka_unit_test(with_the_least),
 		cmocka_unit_test(scopes_without_a_probe),
 		cmocka_unit_test(a_bad_queue_probe),
+		cmocka_unit_test(a_bad_semaphore_probe),
 	};
 
 	return cmocka_run_group_tests_name("load", tests, open_btf, close_btf);

@@ -38,6 +38,7 @@
 #define FAKE_TORCH_CPU FAKE_PACKAGE "/lib/libtorch_cpu.so"
 #define FAKE_TORCH_PYTHON FAKE_PACKAGE "/lib/libtorch_python.so"
 #define FAKE_LIBPYTHON "/usr/lib/libpython3.11.so.1.0"
+#define FAKE_LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
 #define FAKE_PICKLE "/usr/lib/python3.11/lib-dynload/_pickle.cpython-311-x86_64-linux-gnu.so"
 
 /* How a file is mapped, beside honestly and reachable by path only. */

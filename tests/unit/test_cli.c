@@ -93,6 +93,8 @@ static void test_without_names(void **state)
 		{ "clock-iter", DLP_FEATURE_BIT(CLOCK_ITER) },
 		{ "scopes", DLP_FEATURE_BIT(SCOPES) },
 		{ "clocks", DLP_FEATURE_BIT(CLOCKS) },
+		{ "iterators", DLP_FEATURE_BIT(ITERATORS) },
+		{ "others", DLP_FEATURE_BIT(OTHERS) },
 	};
 
 	(void)state;

@@ -20,6 +20,7 @@
 #define PYTHON_ADDR 0x20000000ull
 #define LIBPYTHON_ADDR 0x30000000ull
 #define PICKLE_ADDR 0x40000000ull
+#define LIBC_ADDR 0x50000000ull
 
 static const struct elf_build_sym cpu_new[] = {
 	FAKE_FUNC(SYM_ENTER_NEW_2_13, 0x100, 0x83, true),
@@ -454,6 +455,56 @@ static void missing_queue_functions_are_said(void **state)
 	assert_non_null(strstr(target.queue_note, "messages are not seen"));
 }
 
+static const struct elf_build_sym libc[] = {
+	FAKE_FUNC("sem_open", 0x100, 0x80, true),
+	FAKE_FUNC("sem_close", 0x200, 0x80, true),
+};
+
+static void iterator(void)
+{
+	open_all();
+	dlp_probes_iterator(&sources, &target);
+}
+
+static void semaphores_are_in_libc(void **state)
+{
+	(void)state;
+	map(libc + 1, 1, "/usr/lib/libcrypto.so.3", PICKLE_ADDR, 0);
+	memcpy(build.text + 0x100, "\xf3\x0f\x1e\xfa\x55", 5);
+	map(libc, 2, FAKE_LIBC, LIBC_ADDR, 0);
+	iterator();
+	assert_string_equal(target.iterator_note, "");
+	assert_int_equal(target.probe_cnt, 1);
+	/* behind the endbr64 */
+	check(0, DLP_PROBE_SEM_OPEN, "libc.so.6", 0x104);
+}
+
+static void semaphores_were_in_libpthread(void **state)
+{
+	(void)state;
+	map(libc + 1, 1, "/usr/lib/libc-2.31.so", LIBC_ADDR, 0);
+	map(libc, 1, "/usr/lib/libpthread-2.31.so", PICKLE_ADDR, 0);
+	iterator();
+	assert_string_equal(target.iterator_note, "");
+	check(0, DLP_PROBE_SEM_OPEN, "libpthread-2.31.so", 0x100);
+}
+
+static void missing_semaphores_are_said(void **state)
+{
+	(void)state;
+	map(libc + 1, 1, FAKE_LIBC, LIBC_ADDR, 0);
+	iterator();
+	assert_int_equal(target.probe_cnt, 0);
+	assert_string_equal(target.iterator_note, "the start of iterators is not seen: libc.so.6 "
+						  "has no symbol for sem_open");
+	end(NULL);
+	start(NULL);
+	iterator();
+	assert_int_equal(target.probe_cnt, 0);
+	assert_string_equal(target.iterator_note,
+			    "the start of iterators is not seen: no C library is loaded");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -477,6 +528,9 @@ int main(void)
 		TEST(queue_functions_are_found),
 		TEST(pickle_may_be_built_in),
 		TEST(missing_queue_functions_are_said),
+		TEST(semaphores_are_in_libc),
+		TEST(semaphores_were_in_libpthread),
+		TEST(missing_semaphores_are_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

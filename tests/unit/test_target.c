@@ -23,6 +23,7 @@
 #define PYTHON_ADDR 0x20000000ull
 #define LIBPYTHON_ADDR 0x30000000ull
 #define PICKLE_ADDR 0x40000000ull
+#define LIBC_ADDR 0x50000000ull
 
 static const struct elf_build_sym cpu[] = {
 	FAKE_FUNC(SYM_ENTER_NEW_2_13, 0x100, 0x83, true),
@@ -43,6 +44,9 @@ static const struct elf_build_sym libpython[] = {
 };
 static const struct elf_build_sym pickle[] = {
 	FAKE_FUNC("_pickle_loads", 0x300, 0x80, false),
+};
+static const struct elf_build_sym libc[] = {
+	FAKE_FUNC("sem_open", 0x100, 0x80, true),
 };
 
 static struct tree tree;
@@ -122,6 +126,7 @@ static void a_trainer_is_described(void **state)
 	tree_text(&tree, "proc/4242/cgroup",
 		  "0::/docker/"
 		  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
+	map(PID, libc, 1, FAKE_LIBC, LIBC_ADDR, 0);
 	if (open_target(PID))
 		fail_msg("%s", failure.text);
 	assert_int_equal(target.pid, PID);
@@ -132,8 +137,9 @@ static void a_trainer_is_described(void **state)
 	assert_string_equal(target.torch.text, "2.13.0+cpu");
 	assert_int_equal(strlen(target.container), 64);
 	assert_int_equal(target.scope_kind, DLP_SCOPE_KIND_A);
-	assert_int_equal(target.probe_cnt, 5);
+	assert_int_equal(target.probe_cnt, 6);
 	assert_string_equal(target.queue_note, "");
+	assert_string_equal(target.iterator_note, "");
 	/* .bss begins where the file's part of the data ends */
 	assert_int_equal(target.gil_lo, LIBPYTHON_ADDR + 0x200000 + ELF_PART_BYTES + 0x40);
 	assert_int_equal(target.gil_hi, target.gil_lo + 0x500);
@@ -145,6 +151,8 @@ static void a_trainer_is_described(void **state)
 	assert_string_equal(target.probe[3].symbol, "_Py_write");
 	assert_string_equal(target.probe[3].shown, FAKE_LIBPYTHON);
 	assert_string_equal(target.probe[4].symbol, "_pickle_loads");
+	assert_int_equal(target.probe[5].id, DLP_PROBE_SEM_OPEN);
+	assert_string_equal(target.probe[5].shown, FAKE_LIBC);
 }
 
 static void a_static_python_is_python(void **state)

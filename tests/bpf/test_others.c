@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who else uses the CPUs: the sampler's estimate for busy processes outside the job against the
+ * scheduler's own account of them. The job's processes and the observer are not among them.
+ */
+#include "harness.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* Whole seconds of CPU, by 47 samples a second: their number is known to 1 or 2 %. */
+#define OBSERVED_NS (4 * DLP_NS_PER_S)
+#define ATTEMPTS    3
+
+static struct bt_job job;
+
+static int close_job(void **state)
+{
+	(void)state;
+	bt_job_close(&job);
+	return 0;
+}
+
+static void spin_for_ever(void *arg)
+{
+	(void)arg;
+	prctl(PR_SET_NAME, "neighbour");
+	for (volatile unsigned int i = 0;; i++)
+		;
+}
+
+/* CPU time of all its threads, by the scheduler. */
+static uint64_t process_cpu_ns(pid_t pid)
+{
+	char path[64];
+	uint64_t ns = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%" SCNu64, &ns) != 1)
+		fail_msg("process %d is gone", (int)pid);
+	fclose(file);
+	return ns;
+}
+
+/* Busy time of all CPUs together: user, nice and system of /proc/stat, in ticks of 10 ms. */
+static uint64_t machine_busy_ns(void)
+{
+	uint64_t user = 0, nice_ticks = 0, system_ticks = 0;
+	FILE *file = fopen("/proc/stat", "re");
+
+	if (!file || fscanf(file, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64, &user, &nice_ticks,
+			    &system_ticks) != 3)
+		fail_msg("/proc/stat can't be read");
+	fclose(file);
+	return (user + nice_ticks + system_ticks) * (DLP_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+static struct dlp_ev_other other_of(pid_t tgid)
+{
+	for (size_t i = job.event_cnt; i--;) {
+		if (job.event[i].hdr.kind == DLP_EV_OTHER && job.event[i].hdr.tgid == (uint32_t)tgid)
+			return job.event[i].other;
+	}
+	return (struct dlp_ev_other){ 0 };
+}
+
+static void open_job(void)
+{
+	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE };
+
+	bt_job_open(&job, &setup);
+}
+
+/* One attempt: does the estimate agree for each of two neighbours, and for all together? */
+static bool estimate_is_right(const pid_t neighbour[2])
+{
+	uint64_t truth[2], busy_ns, own_ns, before_ns = dlp_now_ns();
+	bool right = true;
+
+	open_job();
+	busy_ns = machine_busy_ns();
+	own_ns = bt_cpu_ns();
+	for (int i = 0; i < 2; i++)
+		truth[i] = process_cpu_ns(neighbour[i]);
+	bt_sleep_ns(OBSERVED_NS);
+	bt_others(&job);
+	for (int i = 0; i < 2; i++) {
+		const struct dlp_ev_other other = other_of(neighbour[i]);
+
+		truth[i] = process_cpu_ns(neighbour[i]) - truth[i];
+		print_message("# neighbour %d: %.0f ms, estimate %.0f ms by %d samples\n", i,
+			      (double)truth[i] / BT_MS, (double)other.cpu_ns / BT_MS,
+			      (int)other.samples);
+		right = right && bt_near(other.cpu_ns, truth[i], 0.15, 100 * BT_MS);
+		assert_string_equal(other.comm, "neighbour");
+		assert_in_range(other.hdr.ts_ns, before_ns + OBSERVED_NS, dlp_now_ns());
+		assert_int_equal(other.hdr.tid, other.hdr.tgid);
+	}
+	busy_ns = machine_busy_ns() - busy_ns - (bt_cpu_ns() - own_ns);
+	print_message("# all: %.0f ms, estimate %.0f ms\n", (double)busy_ns / BT_MS,
+		      (double)other_of(0).cpu_ns / BT_MS);
+	return right && bt_near(other_of(0).cpu_ns, busy_ns, 0.15, 100 * BT_MS);
+}
+
+static void busy_neighbours(void **state)
+{
+	pid_t neighbour[2];
+	bool right = false;
+
+	(void)state;
+	fflush(NULL);
+	for (int i = 0; i < 2; i++)
+		neighbour[i] = bt_fork(spin_for_ever, NULL);
+	for (int attempt = 0; attempt < ATTEMPTS && !right; attempt++) {
+		bt_job_close(&job);
+		right = estimate_is_right(neighbour);
+	}
+	for (int i = 0; i < 2; i++) {
+		kill(neighbour[i], SIGKILL);
+		bt_reap(neighbour[i]);
+	}
+	assert_true(right);
+}
+
+static void burn(void *arg)
+{
+	uint64_t end = bt_cpu_ns() + DLP_NS_PER_S;
+
+	(void)arg;
+	while (bt_cpu_ns() < end)
+		;
+}
+
+static void burn_in_both(void *arg)
+{
+	pid_t worker = bt_fork(burn, arg);
+
+	burn(arg);
+	bt_reap(worker);
+}
+
+static void the_job_and_the_observer_are_left_out(void **state)
+{
+	(void)state;
+	open_job();
+	bt_begin(&job, burn_in_both, NULL);
+	burn(NULL);
+	bt_end(&job);
+	bt_others(&job);
+	/* some part of a second of the machine's other work, but no trace of these three */
+	for (size_t i = 0; i < job.event_cnt; i++) {
+		if (job.event[i].hdr.kind != DLP_EV_OTHER)
+			continue;
+		assert_int_not_equal(job.event[i].hdr.tgid, job.trainer);
+		assert_int_not_equal(job.event[i].hdr.tgid, getpid());
+		assert_true(strcmp(job.event[i].other.comm, "test_others"));
+	}
+}
+
+/* The sum first, then no more than 16, largest first. */
+static void largest_first(void **state)
+{
+	pid_t pid[24];
+	uint64_t named = 0, last = UINT64_MAX;
+
+	(void)state;
+	fflush(NULL);
+	open_job();
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(pid); i++)
+		pid[i] = bt_fork(spin_for_ever, NULL);
+	bt_sleep_ns(2 * DLP_NS_PER_S);
+	bt_others(&job);
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(pid); i++) {
+		kill(pid[i], SIGKILL);
+		bt_reap(pid[i]);
+	}
+	assert_int_equal(bt_count(&job, DLP_EV_OTHER, 0), 17);
+	assert_int_equal(job.event[0].hdr.tgid, 0);
+	for (size_t i = 1; i < 17; i++) {
+		const struct dlp_ev_other *other = &job.event[i].other;
+
+		assert_int_equal(other->hdr.kind, DLP_EV_OTHER);
+		assert_true(other->samples > 0 && other->samples <= last);
+		last = other->samples;
+		named += other->samples;
+	}
+	assert_true(job.event[0].other.samples >= named);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(busy_neighbours, close_job),
+		cmocka_unit_test_teardown(the_job_and_the_observer_are_left_out, close_job),
+		cmocka_unit_test_teardown(largest_first, close_job),
+	};
+
+	return cmocka_run_group_tests_name("others", tests, NULL, NULL);
+}

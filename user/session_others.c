@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The sampler of processes outside the job: its perf events, and what it has counted. */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "session_priv.h"
+
+/*
+ * 47 samples a second on each CPU: a share of a CPU of 10 % is known within a third after 2 s, and
+ * within a tenth after 20 s. Prime, so that it does not beat with timers of round frequencies.
+ */
+#define SAMPLE_NS (DLP_NS_PER_S / 47)
+
+/* Processes named one by one, those with most CPU time; the others are in the sum only. */
+#define NAMED_MAX 16
+
+static int open_clock(int cpu)
+{
+	/* an hrtimer: needs neither a performance counter nor, for each sample, a buffer */
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = SAMPLE_NS,
+		.exclude_idle = 1,
+	};
+
+	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+void dlp_session_attach_sampler(struct dlp_session *session)
+{
+	if (!(session->wanted & DLP_FEATURE_BIT(OTHERS)))
+		return;
+	session->sampler = calloc((size_t)session->cpus, sizeof(struct bpf_link *));
+	for (int cpu = 0; session->sampler && cpu < session->cpus; cpu++) {
+		struct bpf_link *link;
+		int fd = open_clock(cpu);
+
+		/* not online; those that come later are not sampled */
+		if (fd < 0 && (errno == ENODEV || errno == EINVAL))
+			continue;
+		link = fd < 0 ? NULL : bpf_program__attach_perf_event(session->skel->progs.dlp_sample, fd);
+		if (!link) {
+			dlp_session_refuse(session, DLP_FEATURE_OTHERS,
+					   "cannot sample CPU %d: %s", cpu, strerror(errno));
+			if (fd >= 0)
+				close(fd);
+			dlp_session_free_sampler(session);
+			return;
+		}
+		/* the link owns the event now */
+		session->sampler[session->sampler_cnt++] = link;
+	}
+	if (!session->sampler_cnt)
+		dlp_session_refuse(session, DLP_FEATURE_OTHERS, "no CPU can be sampled");
+}
+
+void dlp_session_free_sampler(struct dlp_session *session)
+{
+	while (session->sampler_cnt)
+		bpf_link__destroy(session->sampler[--session->sampler_cnt]);
+	free(session->sampler);
+	session->sampler = NULL;
+}
+
+static int deliver_other(uint32_t tgid, const struct dlp_other *other, uint64_t now_ns,
+			 dlp_sink_fn sink, void *ctx)
+{
+	struct dlp_ev_other event = {
+		.hdr = { .size = sizeof(event), .kind = DLP_EV_OTHER, .ts_ns = now_ns,
+			 .tgid = tgid, .tid = tgid },
+		.cpu_ns = other->samples * SAMPLE_NS,
+		.samples = other->samples,
+	};
+
+	memcpy(event.comm, other->comm, sizeof(event.comm));
+	return sink(ctx, &event, sizeof(event));
+}
+
+static int deliver_sum(const struct dlp_session *session, uint64_t now_ns, dlp_sink_fn sink, void *ctx)
+{
+	_cleanup_free_ struct dlp_other *room = calloc((size_t)session->cpus, sizeof(*room));
+	struct dlp_other sum = { 0 };
+	uint32_t zero = 0;
+	int err;
+
+	if (!room)
+		return -ENOMEM;
+	err = bpf_map__lookup_elem(session->skel->maps.dlp_others_sum, &zero, sizeof(zero), room,
+				   (size_t)session->cpus * sizeof(*room), 0);
+	if (err)
+		return err;
+	for (int cpu = 0; cpu < session->cpus; cpu++)
+		sum.samples += room[cpu].samples;
+	return deliver_other(0, &sum, now_ns, sink, ctx);
+}
+
+/* Moves the NAMED_MAX processes with most samples to the front; returns how many these are. */
+static size_t select_largest(uint32_t *tgid, struct dlp_other *other, size_t cnt)
+{
+	size_t named = cnt < NAMED_MAX ? cnt : NAMED_MAX;
+
+	for (size_t i = 0; i < named; i++) {
+		struct dlp_other value;
+		size_t largest = i;
+		uint32_t key;
+
+		for (size_t k = i + 1; k < cnt; k++) {
+			if (other[k].samples > other[largest].samples)
+				largest = k;
+		}
+		value = other[i];
+		other[i] = other[largest];
+		other[largest] = value;
+		key = tgid[i];
+		tgid[i] = tgid[largest];
+		tgid[largest] = key;
+	}
+	return named;
+}
+
+int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
+{
+	_cleanup_free_ struct dlp_other *other = calloc(DLP_OTHERS_MAX, sizeof(*other));
+	_cleanup_free_ uint32_t *tgid = calloc(DLP_OTHERS_MAX, sizeof(*tgid));
+	uint32_t cnt = DLP_OTHERS_MAX, next;
+	uint64_t now_ns = dlp_now_ns();
+	size_t named;
+	int err;
+
+	if (!(session->active & DLP_FEATURE_BIT(OTHERS)))
+		return -EOPNOTSUPP;
+	if (!other || !tgid)
+		return -ENOMEM;
+	err = deliver_sum(session, now_ns, sink, ctx);
+	if (err)
+		return err;
+	/* -ENOENT: that was all of it */
+	err = bpf_map_lookup_batch(bpf_map__fd(session->skel->maps.dlp_others), NULL, &next, tgid,
+				   other, &cnt, NULL);
+	if (err && err != -ENOENT)
+		return err;
+	named = select_largest(tgid, other, cnt);
+	for (size_t i = 0; i < named; i++) {
+		err = deliver_other(tgid[i], &other[i], now_ns, sink, ctx);
+		if (err)
+			return err;
+	}
+	return 0;
+}
