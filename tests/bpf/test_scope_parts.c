@@ -33,8 +33,7 @@ static int open_job(void **state)
 	(void)state;
 	shared = shared ? shared : bt_shared(sizeof(*shared));
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -134,9 +133,7 @@ static void time_inside_nested_scopes(void **state)
 	static const enum scope of_outer[] = { FIRST, SECOND }, of_first[] = { DEEPEST };
 
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, nest, NULL);
-	bt_drain(&job);
+	bt_run(&job, nest);
 	assert_true(parts_are(find(GETNEXT, 0)->child_ns, of_outer, 2));
 	assert_true(parts_are(find("first", 0)->child_ns, of_first, 1));
 	assert_int_equal(find("deepest", 0)->child_ns, 0);
@@ -160,9 +157,7 @@ static void nest_deeply(void *arg)
 static void too_deep_for_a_frame(void **state)
 {
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, nest_deeply, NULL);
-	bt_drain(&job);
+	bt_run(&job, nest_deeply);
 	assert_int_equal(find("level", 0)->depth, DLP_SCOPE_DEPTH - 1);
 	assert_int_equal(find("level", 0)->child_ns, 0);
 	assert_true(duration(find("level", 0)) >= 3 * BT_MS);
@@ -190,9 +185,7 @@ static void clock_between_scopes(void **state)
 	uint64_t sleep_ns, gap_ns;
 
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, sleep_between, NULL);
-	bt_drain(&job);
+	bt_run(&job, sleep_between);
 	bt_sweep(&job);
 	now = bt_last_clock(&job, job.trainer);
 	first = find("step", 0);
