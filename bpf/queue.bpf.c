@@ -12,6 +12,7 @@
  * over AF_UNIX sockets with the same framing, so only FIFOs count.
  */
 #include "compat.bpf.h"
+#include "file.bpf.h"
 #include "logic.bpf.h"
 
 /* Lengths from 2 GB up use another form (-1, then 8 bytes): no queue message is that long. */
@@ -37,17 +38,9 @@ struct message {
 /* Inode of a descriptor of the current task if it is a FIFO, else 0. */
 static __always_inline u64 fifo_inode(u32 fd)
 {
-	/* a plain pointer: this is rare, and works where the typed one does not exist */
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct file **fds, *file = NULL;
-	struct fdtable *table;
+	struct file *file = dlp_task_file(bpf_get_current_task_btf(), fd);
 	struct inode *inode;
 
-	table = BPF_CORE_READ(task, files, fdt);
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	fds = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	if (!file)
 		return 0;
 	inode = BPF_CORE_READ(file, f_inode);
