@@ -10,7 +10,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, DLP_OTHERS_MAX);
 	__type(key, u32); /* tgid */
-	__type(value, struct dlp_other);
+	__type(value, struct dlp_other_use);
 } dlp_others SEC(".maps");
 
 /* All of them together, whatever the table had to forget. */
@@ -18,14 +18,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct dlp_other);
+	__type(value, struct dlp_other_use);
 } dlp_others_sum SEC(".maps");
 
 static __always_inline void count_process(u32 tgid)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct dlp_other first = { .samples = 1 };
-	struct dlp_other *other = bpf_map_lookup_elem(&dlp_others, &tgid);
+	struct dlp_other_use first = { .samples = 1 };
+	struct dlp_other_use *other = bpf_map_lookup_elem(&dlp_others, &tgid);
 
 	if (other) {
 		/* its threads run on several CPUs */
@@ -42,7 +42,7 @@ SEC("perf_event")
 int dlp_sample(void *ctx __attribute__((unused)))
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	struct dlp_other *sum;
+	struct dlp_other_use *sum;
 
 	/* 0: the idle task */
 	if (!tgid || tgid == dlp_cfg.own_tgid || bpf_map_lookup_elem(&dlp_job, &tgid))

@@ -66,7 +66,6 @@ static __always_inline void count_getnext(struct dlp_thread *thread, const struc
 /* The innermost scope ends; `now` may lie before the present, but not before the last switch. */
 static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 {
-	struct dlp_clock clock, split;
 	struct dlp_ev_scope *event;
 	struct dlp_clock split;
 	struct dlp_frame *frame;

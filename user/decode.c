@@ -208,6 +208,9 @@ static void print_exit(FILE *out, const struct dlp_ev_exit *ev)
 	print_clock(out, "clock", &ev->clock);
 	print_number(out, "cpu_time", ev->cpu_ns);
 	print_counts(out, &ev->counts);
+	print_number(out, "minflt", ev->minflt);
+	print_number(out, "utime", ev->utime_ns);
+	print_number(out, "stime", ev->stime_ns);
 }
 
 static void print_counters(FILE *out, const struct dlp_ev_counters *ev)

@@ -280,17 +280,17 @@ void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,
 		dlp_main_update(model);
 }
 
-static void take_usage(const struct dlp_model *model, struct dlp_thread *thread,
-		       const struct dlp_ev_clock *ev)
+static void take_usage(const struct dlp_model *model, struct dlp_thread *thread, uint64_t minflt,
+		       uint64_t utime_ns, uint64_t stime_ns)
 {
-	thread->minflt = ev->minflt;
-	thread->utime_ns = ev->utime_ns;
-	thread->stime_ns = ev->stime_ns;
+	thread->minflt = minflt;
+	thread->utime_ns = utime_ns;
+	thread->stime_ns = stime_ns;
 	if (model->priv->open)
 		return;
-	thread->base_minflt = ev->minflt;
-	thread->base_utime_ns = ev->utime_ns;
-	thread->base_stime_ns = ev->stime_ns;
+	thread->base_minflt = minflt;
+	thread->base_utime_ns = utime_ns;
+	thread->base_stime_ns = stime_ns;
 }
 
 int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
@@ -323,7 +323,7 @@ int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 	thread->dev = ev->dev;
 	thread->fs_magic = ev->fs_magic;
 	memcpy(thread->comm, ev->comm, sizeof(thread->comm));
-	take_usage(model, thread, ev);
+	take_usage(model, thread, ev->minflt, ev->utime_ns, ev->stime_ns);
 	if (thread->getnext) {
 		consider_main(model, thread);
 		if (thread->tid == model->main_tid)
@@ -425,6 +425,7 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	err = take_reading(model, thread, &read);
 	if (err)
 		return err;
+	take_usage(model, thread, ev->minflt, ev->utime_ns, ev->stime_ns);
 	thread->dead = true;
 	thread->exit_code = ev->exit_code;
 	model->priv->dead_thread_cnt++;

@@ -66,7 +66,7 @@ void dlp_session_free_sampler(struct dlp_session *session)
 	session->sampler = NULL;
 }
 
-static int deliver_other(uint32_t tgid, const struct dlp_other *other, uint64_t now_ns,
+static int deliver_other(uint32_t tgid, const struct dlp_other_use *other, uint64_t now_ns,
 			 dlp_sink_fn sink, void *ctx)
 {
 	struct dlp_ev_other event = {
@@ -82,8 +82,8 @@ static int deliver_other(uint32_t tgid, const struct dlp_other *other, uint64_t 
 
 static int deliver_sum(const struct dlp_session *session, uint64_t now_ns, dlp_sink_fn sink, void *ctx)
 {
-	_cleanup_free_ struct dlp_other *room = calloc((size_t)session->cpus, sizeof(*room));
-	struct dlp_other sum = { 0 };
+	_cleanup_free_ struct dlp_other_use *room = calloc((size_t)session->cpus, sizeof(*room));
+	struct dlp_other_use sum = { 0 };
 	uint32_t zero = 0;
 	int err;
 
@@ -99,12 +99,12 @@ static int deliver_sum(const struct dlp_session *session, uint64_t now_ns, dlp_s
 }
 
 /* Moves the NAMED_MAX processes with most samples to the front; returns how many these are. */
-static size_t select_largest(uint32_t *tgid, struct dlp_other *other, size_t cnt)
+static size_t select_largest(uint32_t *tgid, struct dlp_other_use *other, size_t cnt)
 {
 	size_t named = cnt < NAMED_MAX ? cnt : NAMED_MAX;
 
 	for (size_t i = 0; i < named; i++) {
-		struct dlp_other value;
+		struct dlp_other_use value;
 		size_t largest = i;
 		uint32_t key;
 
@@ -124,7 +124,7 @@ static size_t select_largest(uint32_t *tgid, struct dlp_other *other, size_t cnt
 
 int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
 {
-	_cleanup_free_ struct dlp_other *other = calloc(DLP_OTHERS_MAX, sizeof(*other));
+	_cleanup_free_ struct dlp_other_use *other = calloc(DLP_OTHERS_MAX, sizeof(*other));
 	_cleanup_free_ uint32_t *tgid = calloc(DLP_OTHERS_MAX, sizeof(*tgid));
 	uint32_t cnt = DLP_OTHERS_MAX, next;
 	uint64_t now_ns = dlp_now_ns();

@@ -117,7 +117,7 @@ struct dlp_label_control {
 };
 
 /* A process outside the job, or all of them: how often it was found on a CPU. */
-struct dlp_other {
+struct dlp_other_use {
 	__u64 samples;
 	char comm[16]; /* when it was first seen; untrusted */
 };

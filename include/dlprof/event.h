@@ -229,6 +229,9 @@ struct dlp_ev_exit {
 	__u64 cpu_ns;
 	__u32 exit_code; /* wait status */
 	__u32 rsvd;
+	__u64 minflt; /* these three as in dlp_ev_clock */
+	__u64 utime_ns;
+	__u64 stime_ns;
 };
 
 /* Made by user space: the observed window opens (phase 0), passes an interval (1), closes (2). */
@@ -347,7 +350,7 @@ DLP_ASSERT_OFFSET(dlp_ev_clock, state, 392);
 DLP_ASSERT_SIZE(dlp_ev_block, 64);
 DLP_ASSERT_SIZE(dlp_ev_fork, 32);
 DLP_ASSERT_SIZE(dlp_ev_exec, 40);
-DLP_ASSERT_SIZE(dlp_ev_exit, 280);
+DLP_ASSERT_SIZE(dlp_ev_exit, 304);
 DLP_ASSERT_SIZE(dlp_ev_window, 40);
 DLP_ASSERT_SIZE(dlp_ev_counters, 328);
 DLP_ASSERT_SIZE(dlp_ev_proc, 96);
