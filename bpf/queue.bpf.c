@@ -69,6 +69,7 @@ static __noinline int send_message(struct dlp_thread *thread, const struct messa
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct task_struct *task;
 	struct dlp_ev_msg *event;
 	u64 inode = msg->inode;
 	u32 one = 1;
@@ -91,6 +92,10 @@ static __noinline int send_message(struct dlp_thread *thread, const struct messa
 	event->prefix_len = msg->prefix_len;
 	__builtin_memcpy(event->prefix, msg->prefix, sizeof(event->prefix));
 	dlp_clock_read(thread, now, &event->clock);
+	task = (struct task_struct *)bpf_get_current_task();
+	event->minflt = BPF_CORE_READ(task, min_flt);
+	event->utime_ns = BPF_CORE_READ(task, utime);
+	event->stime_ns = BPF_CORE_READ(task, stime);
 	dlp_submit(event);
 	return 0;
 }

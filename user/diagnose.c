@@ -85,7 +85,7 @@ static void count_barren(struct dlp_facts *facts, const struct dlp_loader *only)
 static void gather_made(struct dlp_facts *facts, const struct dlp_loader *only)
 {
 	const struct dlp_loader_sums *all = &facts->all;
-	uint64_t total, cpu_ns = all->utime_ns + all->stime_ns;
+	uint64_t total, cpu_ns = all->usage.utime_ns + all->usage.stime_ns;
 
 	facts->made = all->made;
 	/* workers whose loader is not known: all there are, over the whole window */
@@ -98,10 +98,9 @@ static void gather_made(struct dlp_facts *facts, const struct dlp_loader *only)
 	total = dlp_split_sum(&facts->made);
 	if (total)
 		facts->idle = (double)facts->made.ns[DLP_ST_IDLE] / (double)total;
-	if (facts->made.ns[DLP_ST_RUN] && cpu_ns) {
-		facts->system_time = (double)all->stime_ns / (double)cpu_ns;
-		facts->faults_per_ms =
-			(double)all->minflt * 1e6 / (double)facts->made.ns[DLP_ST_RUN];
+	if (cpu_ns) {
+		facts->system_time = (double)all->usage.stime_ns / (double)cpu_ns;
+		facts->faults_per_ms = (double)all->usage.minflt * 1e6 / (double)cpu_ns;
 	}
 	if (facts->main_makes)
 		facts->made = all->inside;

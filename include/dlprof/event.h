@@ -134,6 +134,9 @@ struct dlp_ev_msg {
 	__u32 rsvd2;
 	__u8 prefix[DLP_MSG_PREFIX]; /* first bytes of the pickle; untrusted */
 	struct dlp_clock clock;	     /* of the thread that sends or receives */
+	__u64 minflt;		     /* of that thread, these three as in dlp_ev_clock */
+	__u64 utime_ns;
+	__u64 stime_ns;
 };
 
 /*
@@ -339,7 +342,7 @@ DLP_ASSERT_SIZE(dlp_ev_scope, 248);
 DLP_ASSERT_OFFSET(dlp_ev_scope, split, 40);
 DLP_ASSERT_SIZE(dlp_ev_label, 128);
 DLP_ASSERT_OFFSET(dlp_ev_label, text, 32);
-DLP_ASSERT_SIZE(dlp_ev_msg, 192);
+DLP_ASSERT_SIZE(dlp_ev_msg, 216);
 DLP_ASSERT_OFFSET(dlp_ev_msg, prefix, 48);
 DLP_ASSERT_OFFSET(dlp_ev_msg, clock, 96);
 DLP_ASSERT_SIZE(dlp_ev_sem, 120);
