@@ -226,6 +226,17 @@ static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdic
 		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));
 }
 
+/* Data loading is fine; but the training thread itself may lack a CPU. Part of the wall time. */
+static void name_rival(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	double share = (double)facts->sums->outside.ns[DLP_ST_RUNQ] / 1e9 / facts->window_s;
+
+	if (share >= LIMIT(TRAINING_LACK) && facts->sums->main_valid &&
+	    dlp_cause_info(facts->cpu.lack)->where == DLP_WHERE_SYSTEM)
+		verdict->candidate[verdict->candidate_cnt++] =
+			(struct dlp_candidate){ facts->cpu.lack, fmin(1, share) };
+}
+
 static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -246,6 +257,7 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	} else if (facts->total < LIMIT(EXPOSED_LOW)) {
 		ret->bottleneck = DLP_BN_NOT_DATA_LOADING;
 		ret->confidence = sure_whether(facts);
+		name_rival(facts, ret);
 	} else {
 		ret->confidence = sure_whether(facts);
 		rank_candidates(facts, ret);

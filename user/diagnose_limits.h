@@ -33,6 +33,7 @@
 	X(THROTTLED, 0.10, "cases: 10 % of the periods; idle quotas show 0")                       \
 	X(OTHERS_CPUS, 0.10, "of the machine; less is what any system does")                       \
 	X(OTHERS_LACK, 0.25, "of the job's time without a CPU")                                    \
+	X(TRAINING_LACK, 0.10, "of the wall time: worth a word beside an acquittal")               \
 	X(STEAL, 0.10, "of all CPUs, taken by the hypervisor")                                     \
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \
