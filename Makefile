@@ -61,9 +61,9 @@ ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-ma
 	$(SANFLAGS) $(CFLAGS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
 	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
-ALL_LDFLAGS := $(SANFLAGS) -pie -Wl,-z,relro,-z,now \
+ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 	$(if $(LIBBPF_DIR),-L$(LIBBPF_DIR)/lib -Wl$(comma)-rpath$(comma)$(LIBBPF_DIR)/lib) $(LDFLAGS)
-LDLIBS := -lbpf -lelf -lz -ljansson -lm
+LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lm
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
 	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \
