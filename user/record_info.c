@@ -6,6 +6,10 @@
 
 #include "util.h"
 
+/* A replay that does not know a fact gives another summary than the live run. */
+_Static_assert(sizeof(struct dlp_summary_facts) == 96,
+	       "facts have changed: let struct dlp_rec_info keep them, then correct this size");
+
 /* The least that a target is known by. */
 #define INFO_LEAST offsetof(struct dlp_rec_info, comm)
 
@@ -35,6 +39,7 @@ void dlp_info_pack(const struct dlp_summary_facts *facts, struct dlp_rec_info *r
 	ret->scope_probe_cnt = (uint32_t)facts->scope_probe_cnt;
 	ret->launched_ns = facts->launched_ns;
 	ret->block_seen = facts->block_seen;
+	ret->waits_seen = facts->waits_seen;
 	ret->process_seen = facts->process_seen;
 	pack(ret->scope_rung, sizeof(ret->scope_rung), facts->scope_rung);
 	pack(ret->queue_rung, sizeof(ret->queue_rung), facts->queue_rung);
@@ -100,6 +105,7 @@ int dlp_info_unpack(const void *data, size_t bytes, struct dlp_replay_facts *ret
 	facts->scope_probe_cnt = info->scope_probe_cnt;
 	facts->launched_ns = info->launched_ns;
 	facts->block_seen = info->block_seen;
+	facts->waits_seen = info->waits_seen;
 	facts->process_seen = info->process_seen;
 	facts->scope_rung = known(info->scope_rung);
 	facts->queue_rung = known(info->queue_rung);

@@ -44,14 +44,11 @@ static int open_source(const char *path, int *fd, struct dlp_record_source *ret,
 		       size_t error_size)
 {
 	struct stat st;
-	int err = 0;
 
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (*fd < 0 || fstat(*fd, &st))
-		err = -errno;
-	if (err) {
-		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-err));
-		return err;
+	if (*fd < 0 || fstat(*fd, &st)) {
+		(void)snprintf(error, error_size, "cannot be read: %s", strerror(errno));
+		return -EIO;
 	}
 	if (!S_ISREG(st.st_mode)) {
 		(void)snprintf(error, error_size, "not a regular file");

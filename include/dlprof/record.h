@@ -149,7 +149,7 @@ struct dlp_rec_info {
 	__u32 block_seen;
 	__u32 process_seen;
 	__u32 missing_cnt;
-	__u32 rsvd;
+	__u32 waits_seen;
 	__u64 launched_ns; /* when the command was started; 0 = it ran already */
 	char comm[16];
 	char cmdline[1024];

@@ -79,7 +79,7 @@ static void live_start(struct live *live)
 	live->missing = (struct dlp_missing){ "task storage", true };
 	live->facts = (struct dlp_summary_facts){
 		.version = "1", .target = &live->target, .scope_rung = "pair A",
-		.clock_rung = "hash", .block_seen = true, .missing = &live->missing,
+		.clock_rung = "hash", .block_seen = true, .waits_seen = true, .missing = &live->missing,
 		.missing_cnt = 1, .cpus = 4, .cpus_allowed = 2, .launched_ns = 77,
 		.device_name = disk_name,
 	};
