@@ -140,12 +140,13 @@ static int take_record_max(struct dlp_options *options, const char *arg, char *w
 {
 	uint64_t value;
 
-	if (!parse_bytes(arg, "KMG", &value) && value >= DLP_REC_MAX_LEAST && value <= INT64_MAX) {
+	if (!parse_bytes(arg, "KMG", &value) && value >= DLP_REC_MAX_LEAST &&
+	    value <= DLP_REC_MAX_MOST) {
 		options->record_max = value;
 		return 0;
 	}
-	say(why, why_size, "not a number of bytes from %uM on (like 64M, 1G)",
-	    DLP_REC_MAX_LEAST >> 20);
+	say(why, why_size, "not a number of bytes from %uM to %lluG (like 64M, 1G)",
+	    DLP_REC_MAX_LEAST >> 20, DLP_REC_MAX_MOST >> 30);
 	return -EINVAL;
 }
 

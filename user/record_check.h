@@ -7,7 +7,7 @@
 
 #include "dlprof/record.h"
 
-/* 8 of them are 1 TiB: positions stay far from where numbers end. */
+/* Whole flight recordings stay far from where positions end. */
 #define DLP_REC_SLOT_MAX (1u << 31)
 
 /* Each with the crc field taken as 0; the payload has block->stored_bytes. */

@@ -40,6 +40,7 @@ struct dlp_record_file {
 _Static_assert(DLP_LABELS_MAX * LABEL_FRAME <= DLP_REC_RAW_MAX, "all labels fit one block");
 _Static_assert(DLP_REC_MAX_LEAST / DLP_REC_SLOTS > 2 * BLOCK_MAX + 65536,
 	       "a slot holds what is repeated and the largest block");
+_Static_assert(DLP_REC_MAX_MOST / DLP_REC_SLOTS <= DLP_REC_SLOT_MAX, "a reader takes such slots");
 
 int dlp_record_file_new(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 			uint64_t max_bytes, dlp_device_name_fn device_name,
@@ -54,11 +55,9 @@ int dlp_record_file_new(const struct dlp_record_io *io, const struct dlp_rec_hea
 	file->io = *io;
 	file->device_name = device_name;
 	if (max_bytes) {
-		uint64_t slot_bytes = (max_bytes - sizeof(head)) / DLP_REC_SLOTS & ~7ull;
-
 		file->slot_cnt = DLP_REC_SLOTS;
-		file->slot_bytes = slot_bytes > DLP_REC_SLOT_MAX ? DLP_REC_SLOT_MAX :
-								   (uint32_t)slot_bytes;
+		file->slot_bytes =
+			(uint32_t)((max_bytes - sizeof(head)) / DLP_REC_SLOTS & ~7ull);
 		file->labels = malloc(DLP_LABELS_MAX * LABEL_FRAME);
 	} else {
 		file->at = sizeof(head);

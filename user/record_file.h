@@ -29,6 +29,7 @@ typedef const char *(*dlp_device_name_fn)(uint32_t dev, char *buf, size_t size);
  */
 #define DLP_REC_SLOTS 8
 #define DLP_REC_MAX_LEAST (8u << 20)
+#define DLP_REC_MAX_MOST (16ull << 30) /* twelve days of 4 workers and 100 batches/s */
 
 struct dlp_record_file;
 
@@ -42,7 +43,7 @@ struct dlp_rec_batch {
 
 /*
  * Writes the header; of `header` the texts, times, boot id and pid are used. max_bytes: 0 = all is
- * kept, else the newest (at least DLP_REC_MAX_LEAST). 0, -ENOMEM or the error of io.
+ * kept, else the newest (DLP_REC_MAX_LEAST to DLP_REC_MAX_MOST). 0, -ENOMEM or the error of io.
  */
 int dlp_record_file_new(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 			uint64_t max_bytes, dlp_device_name_fn device_name,

@@ -277,6 +277,7 @@ static void test_record(void **state)
 	assert_int_equal(options.record_max, 2ull << 30);
 	assert_int_equal(parse("--pid 1 --record a.dlp --record-max 8388608"), 0);
 	refuse("--pid 1 --record a.dlp --record-max 8388607", "8388607");
+	refuse("--pid 1 --record a.dlp --record-max 17G", "17G");
 	refuse("--pid 1 --record a.dlp --record-max 8M1", "8M1");
 	refuse("--pid 1 --record a.dlp --record-max 99999999999G", "99999999999G");
 	refuse("--pid 1 --record a.dlp --record-max G", "'G'");
