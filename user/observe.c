@@ -489,7 +489,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	enum dlp_exit ret;
 	int err;
 
-	loop->sums_room = (size_t)(LIVE_NS / loop->ob->options->interval_ns) + 1;
+	/* rounded up: at least the newest interval */
+	loop->sums_room = (size_t)((LIVE_NS - 1) / loop->ob->options->interval_ns) + 1;
 	loop->sums = calloc(loop->sums_room, sizeof(*loop->sums));
 	if (!loop->sums) {
 		err = -ENOMEM;
