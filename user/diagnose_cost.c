@@ -113,9 +113,8 @@ void dlp_gather_cost(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	double start_ns = (double)(all->init_ns + all->teardown_ns);
-	double known = (double)all->getnext_ns;
 
-	facts->cost_ns = fmax((double)facts->sums->exposed_ns, known) + start_ns;
+	facts->cost_ns = (double)all->getnext_ns + facts->unfinished_ns + start_ns;
 	charge(facts, DLP_CAUSE_WORKER_STARTUP,
 	       start_ns + (double)(all->boot_ns + all->closing_ns));
 	if (facts->main_makes) {
@@ -126,6 +125,5 @@ void dlp_gather_cost(struct dlp_facts *facts)
 	charge(facts, facts->cpu.lack, (double)all->lack_ns);
 	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
 	/* a call that has not ended yet is a wait for a batch as well */
-	charge_waits(facts, (double)all->produce_ns +
-				    fmax(0, (double)facts->sums->exposed_ns - known));
+	charge_waits(facts, (double)all->produce_ns + facts->unfinished_ns);
 }

@@ -33,6 +33,8 @@ struct dlp_facts {
 	uint64_t calls;		 /* GetNext calls that ended */
 	struct dlp_loader_sums all; /* of the loaders judged, added up */
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
+	const struct dlp_loader *only;	 /* likewise, when no other is judged; else NULL */
+	bool enough;			 /* was seen to judge */
 	bool main_makes;	 /* it has num_workers=0: the training thread makes the batches */
 	size_t workers;		 /* with a clock */
 	struct dlp_clock made;	 /* whoever makes the batches; idle included */
@@ -47,6 +49,7 @@ struct dlp_facts {
 	/* what the exposed total is made of, by cause, ns; sums up to cost_ns */
 	double cost[DLP_CAUSE_MAX];
 	double cost_ns;
+	double unfinished_ns; /* part of it: a GetNext that has not ended yet */
 	double stuck_s; /* the training thread has been in one unfinished GetNext so long */
 	bool asleep;	/* and nobody who could end that has run lately */
 	const struct dlp_worker *dead; /* died unexpectedly, and nothing was delivered since */
@@ -68,7 +71,7 @@ const char *dlp_state_doing(unsigned int state);
 
 /* diagnose_cpu.c */
 void dlp_gather_cpu(struct dlp_facts *facts);
-/* diagnose_cost.c: fills facts->cost from everything else. */
+/* diagnose_cost.c: fills facts->cost and cost_ns from everything else. */
 void dlp_gather_cost(struct dlp_facts *facts);
 /* Part of the exposed total that a cause stands for, 0..1. */
 double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);

@@ -38,11 +38,16 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",
 		    facts->window_s);
-	else if (verdict->severity != DLP_SEV_NONE && !facts->share_cnt)
+	else if (facts->enough && !facts->share_cnt)
 		SAY(verdict,
 		    "Training waits %s of the time for data, but the time of whoever makes the "
 		    "batches could not be measured: no cause can be named.",
 		    PCT(facts->total));
+	else if (facts->enough)
+		SAY(verdict,
+		    "Training waits %s of the time for data, but whoever makes the batches is %s "
+		    "most of the time: no cause can be named.",
+		    PCT(facts->total), dlp_state_doing(facts->share[0].state));
 	else
 		SAY(verdict,
 		    "Only %llu batch%s came out of a DataLoader in %.1f s: too little to judge.",
