@@ -266,6 +266,17 @@ static void rank_candidates(const struct dlp_facts *facts, struct dlp_verdict *v
 	}
 }
 
+static enum dlp_where where_of(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	enum dlp_where where = dlp_cause_info(cause)->where;
+
+	if (where == DLP_WHERE_WORKERS &&
+	    (facts->main_makes ||
+	     (cause == DLP_CAUSE_GIL_CONTENTION && dlp_gil_is_mains(facts))))
+		return DLP_WHERE_MAIN;
+	return where;
+}
+
 static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	double share = verdict->candidate[0].share;
@@ -275,10 +286,7 @@ static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdic
 	for (size_t i = 0; i < verdict->candidate_cnt; i++)
 		rest -= verdict->candidate[i].share;
 	verdict->cause = verdict->candidate[0].cause;
-	verdict->where = facts->main_makes &&
-					 dlp_cause_info(verdict->cause)->where == DLP_WHERE_WORKERS ?
-				 DLP_WHERE_MAIN :
-				 dlp_cause_info(verdict->cause)->where;
+	verdict->where = where_of(facts, verdict->cause);
 	/* what has no name may be as large */
 	verdict->confidence =
 		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));

@@ -13,6 +13,11 @@ double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause)
 	return facts->cost_ns > 0 ? facts->cost[cause] / facts->cost_ns : 0;
 }
 
+bool dlp_gil_is_mains(const struct dlp_facts *facts)
+{
+	return 2 * (double)facts->all.gil_ns > facts->cost[DLP_CAUSE_GIL_CONTENTION];
+}
+
 static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
 {
 	facts->cost[cause] += ns;
@@ -59,6 +64,7 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 		charge(facts, DLP_CAUSE_LOCK_WAIT, ns);
 		return;
 	}
+	facts->helpers = work;
 	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
 		if (work.ns[state])
 			charge_state(facts, state, ns * (double)work.ns[state] / work_ns);

@@ -50,6 +50,11 @@ struct dlp_facts {
 	double cost[DLP_CAUSE_MAX];
 	double cost_ns;
 	double unfinished_ns; /* part of it: a GetNext that has not ended yet */
+	/*
+	 * Work of the workers' other threads, where that is what their main threads' waits for locks
+	 * are charged to; else 0.
+	 */
+	struct dlp_clock helpers;
 	double stuck_s; /* the training thread has been in one unfinished GetNext so long */
 	bool asleep;	/* and nobody who could end that has run lately */
 	const struct dlp_worker *dead; /* died unexpectedly, and nothing was delivered since */
@@ -75,6 +80,8 @@ void dlp_gather_cpu(struct dlp_facts *facts);
 void dlp_gather_cost(struct dlp_facts *facts);
 /* Part of the exposed total that a cause stands for, 0..1. */
 double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
+/* Is it mostly the training thread that waits for the interpreter's lock? */
+bool dlp_gil_is_mains(const struct dlp_facts *facts);
 /* diagnose_stall.c */
 void dlp_gather_stall(struct dlp_facts *facts);
 bool dlp_is_stalled(const struct dlp_facts *facts);

@@ -86,14 +86,33 @@ static double per_batch_ms(const struct dlp_facts *facts, double ns)
 /* "the workers spend 83 % of their production time on a CPU" */
 static struct words production(const struct dlp_facts *facts, unsigned int state)
 {
+	double waited = share_of(facts, DLP_ST_LOCK), helped = 0;
+	uint64_t work_ns = dlp_split_sum(&facts->helpers);
 	struct words ret;
 
+	if (work_ns)
+		helped = (double)facts->helpers.ns[state] / (double)work_ns;
 	if (facts->main_makes)
 		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s",
 		    PCT(share_of(facts, state)), dlp_state_doing(state));
+	else if (waited * helped > share_of(facts, state))
+		SAY(&ret,
+		    "the workers wait %s of their production time for other threads of theirs, which "
+		    "spend %s of what they work %s",
+		    PCT(waited), PCT(helped), dlp_state_doing(state));
 	else
 		SAY(&ret, "the workers spend %s of their production time %s",
 		    PCT(share_of(facts, state)), dlp_state_doing(state));
+	return ret;
+}
+
+/* Appended where it says that the workers are not what limits the rate. */
+static struct words idle_too(const struct dlp_facts *facts)
+{
+	struct words ret = { "" };
+
+	if (!isnan(facts->idle))
+		SAY(&ret, ", and the workers are idle %s of their time", PCT(facts->idle));
 	return ret;
 }
 
@@ -192,8 +211,8 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		return ret;
 	case DLP_CAUSE_SLOW_BATCH:
 		SAY(&ret,
-		    "%s of that passes while later batches stand ready behind a slow one, and the "
-		    "workers are idle %s of their time", share.text, PCT(facts->idle));
+		    "%s of that passes while later batches stand ready behind a slow one%s",
+		    share.text, idle_too(facts).text);
 		return ret;
 	case DLP_CAUSE_IDLE_WORKERS:
 		SAY(&ret, "only %llu of %llu workers made a batch at all",
@@ -210,8 +229,16 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 			return production(facts, DLP_ST_RUN);
 		SAY(&ret,
 		    "%s of that it computes itself inside GetNext (sampler, collate), %.1f ms a "
-		    "batch, and the workers are idle %s of their time",
-		    share.text, per_batch_ms(facts, facts->cost[cause]), PCT(facts->idle));
+		    "batch%s",
+		    share.text, per_batch_ms(facts, facts->cost[cause]), idle_too(facts).text);
+		return ret;
+	case DLP_CAUSE_GIL_CONTENTION:
+		if (!dlp_gil_is_mains(facts))
+			return production(facts, DLP_ST_GIL);
+		SAY(&ret,
+		    "%s of that it waits for Python's global interpreter lock, which another of its "
+		    "threads holds, %.1f ms a batch",
+		    share.text, per_batch_ms(facts, facts->cost[cause]));
 		return ret;
 	default:
 		break;
@@ -226,10 +253,10 @@ static void say_data_loading(const struct dlp_facts *facts, struct dlp_verdict *
 {
 	struct words why = because(facts, verdict->cause);
 
-	if (facts->startup >= LIMIT(EXPOSED_LOW))
+	if (facts->startup >= LIMIT(EXPOSED_LOW) && verdict->cause != DLP_CAUSE_WORKER_STARTUP)
 		SAY(verdict,
-		    "Training waits %s of the time for data, %s of it while iterators start and "
-		    "end; %s.", PCT(facts->total), PCT(facts->startup / facts->total), why.text);
+		    "Training waits %s of the time for data (%s of it while iterators start and "
+		    "end); %s.", PCT(facts->total), PCT(facts->startup / facts->total), why.text);
 	else
 		SAY(verdict, "Training waits %s of the time for data; %s.", PCT(facts->total),
 		    why.text);
