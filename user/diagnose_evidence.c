@@ -143,16 +143,19 @@ static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cpu_facts *cpu = &facts->cpu;
 
-	if (cpu->throttled >= LIMIT(THROTTLED) / 10)
+	if (cpu->throttled >= LIMIT(THROTTLED) / 10) {
 		evidence(verdict, "throttled_periods_share", cpu->throttled, "ratio",
-			 "the quota of %.2g CPUs stopped the group in %s of its periods",
-			 cpu->quota_cpus, PCT(cpu->throttled));
+			 "the control group's CPU quota stopped the job in %s of its periods",
+			 PCT(cpu->throttled));
+		evidence(verdict, "quota_cpus", cpu->quota_cpus, "CPUs",
+			 "the control group's quota is %.4g CPUs", cpu->quota_cpus);
+	}
 	if (cpu->cpus && cpu->runnable > cpu->cpus)
 		evidence(verdict, "runnable_threads", cpu->runnable, "threads",
 			 "%.1f threads of the job ran or wanted to at a time, %.1f of them other "
 			 "threads of the workers; there are %u CPUs",
 			 cpu->runnable, cpu->pool, cpu->cpus);
-	if (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
+	if (cpu->cpus && cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
 		evidence(verdict, "others_cpus", cpu->others_cpus, "CPUs",
 			 "processes outside the job used %.2f of %u CPUs", cpu->others_cpus,
 			 cpu->cpus);

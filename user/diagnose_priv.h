@@ -13,7 +13,7 @@
 struct dlp_cpu_facts {
 	uint32_t cpus;		/* online; 0 = unknown, as the two below */
 	uint32_t cpus_allowed;	/* of the trainer */
-	uint32_t cpus_worker;	/* of the worker that may use fewest */
+	uint32_t cpus_worker;	/* of the worker that may use fewest, where workers make batches */
 	double quota_cpus;
 	double throttled;	/* share of the quota's periods */
 	double others_cpus;	/* used by processes outside the job */

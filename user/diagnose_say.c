@@ -148,8 +148,14 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 
 	switch (cause) {
 	case DLP_CAUSE_CPU_QUOTA:
-		SAY(&ret, "the control group's quota of %.2g CPUs stopped the job in %s of its periods",
-		    cpu->quota_cpus, PCT(cpu->throttled));
+		/* it may have been lifted since */
+		if (isnan(cpu->quota_cpus))
+			SAY(&ret, "the control group's CPU quota stopped the job in %s of its periods",
+			    PCT(cpu->throttled));
+		else
+			SAY(&ret, "the control group's quota of %.4g CPUs stopped the job in %s of its "
+				  "periods",
+			    cpu->quota_cpus, PCT(cpu->throttled));
 		break;
 	case DLP_CAUSE_CPU_AFFINITY:
 		if (cpu->cpus_worker && cpu->cpus_allowed > cpu->cpus_worker)
@@ -164,9 +170,9 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 		break;
 	default:
 		SAY(&ret,
-		    "%.1f threads of the job want to run on %u CPUs at a time, %.1f of them in "
-		    "thread pools of the workers",
-		    cpu->runnable, cpu->cpus, cpu->pool);
+		    "%.1f threads of the job want to run at a time, %.1f of them in thread pools of "
+		    "the workers, on %u CPUs",
+		    cpu->runnable, cpu->pool, cpu->cpus);
 		break;
 	}
 	return ret;
