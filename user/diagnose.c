@@ -304,7 +304,7 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	if (dlp_is_stalled(facts)) {
 		ret->bottleneck = DLP_BN_STALLED;
 		ret->cause = dlp_name_stall(facts);
-		ret->where = dlp_cause_info(ret->cause)->where;
+		ret->where = where_of(facts, ret->cause);
 		ret->confidence = facts->dead || facts->failed ? DLP_CONF_HIGH : DLP_CONF_MEDIUM;
 		ret->candidate[ret->candidate_cnt++] = (struct dlp_candidate){ ret->cause, 1 };
 	} else if (!facts->enough) {

@@ -84,6 +84,8 @@ double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
 bool dlp_gil_is_mains(const struct dlp_facts *facts);
 /* diagnose_stall.c */
 void dlp_gather_stall(struct dlp_facts *facts);
+/* The training thread, as far as it is known; NULL = not at all. */
+const struct dlp_thread *dlp_stall_thread(const struct dlp_model *model);
 bool dlp_is_stalled(const struct dlp_facts *facts);
 enum dlp_cause dlp_name_stall(const struct dlp_facts *facts);
 

@@ -268,30 +268,48 @@ static void say_data_loading(const struct dlp_facts *facts, struct dlp_verdict *
 		    why.text);
 }
 
+/* Before the end of the observation; what is told of late may come after it. */
+static double seconds_left(const struct dlp_facts *facts, uint64_t ns)
+{
+	return facts->model->end_ns > ns ? (double)(facts->model->end_ns - ns) / 1e9 : 0;
+}
+
+/* ", and /dev/shm had 1.6 % of 64 MB left" where that is the cause. */
+static struct words shm_left(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	const struct dlp_model *model = facts->model;
+	struct words ret = { "" };
+
+	if (cause == DLP_CAUSE_SHM_EXHAUSTED)
+		SAY(&ret, ", and /dev/shm had only %s of %.0f MB left",
+		    PCT((double)model->shm_least / (double)model->shm_total),
+		    (double)model->shm_total / (1 << 20));
+	return ret;
+}
+
 static void say_dead(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
-	char shm[96] = "", end[40];
+	struct words shm = shm_left(facts, verdict->cause);
+	char end[40];
 
-	if (verdict->cause == DLP_CAUSE_SHM_EXHAUSTED)
-		(void)snprintf(shm, sizeof(shm), ", and /dev/shm had %s of %.0f MB left",
-			       PCT((double)model->shm_least / (double)model->shm_total),
-			       (double)model->shm_total / (1 << 20));
 	if (facts->dead)
 		SAY(verdict,
 		    "Worker %u died (%s) %.1f s before the end of the observation%s: no batch came "
 		    "after that.",
 		    facts->dead->pid, dlp_summary_exit(facts->dead->exit_code, end, sizeof(end)),
-		    (double)(model->end_ns - facts->dead->died_ns) / 1e9, shm);
+		    seconds_left(facts, facts->dead->died_ns), shm.text);
 	else
 		SAY(verdict,
 		    "Worker %u sent an exception instead of a batch%s: training ended %.1f s later.",
-		    model->error_pid, shm, (double)(model->end_ns - model->error_ns) / 1e9);
+		    model->error_pid, shm.text, seconds_left(facts, model->error_ns));
 }
 
 static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
+	struct words shm = shm_left(facts, verdict->cause);
+	const struct dlp_thread *self;
 	const char *doing = NULL;
 	size_t cnt = 0;
 
@@ -305,16 +323,22 @@ static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		doing = dlp_state_doing(thread->state);
 		cnt++;
 	}
+	self = facts->main_makes ? dlp_stall_thread(model) : NULL;
 	if (doing)
 		SAY(verdict,
 		    "No progress: the training thread has been inside one GetNext for %.1f s, and %zu "
-		    "worker%s %s %s.",
-		    facts->stuck_s, cnt, cnt == 1 ? "" : "s", cnt == 1 ? "is" : "are", doing);
+		    "worker%s %s %s%s.",
+		    facts->stuck_s, cnt, cnt == 1 ? "" : "s", cnt == 1 ? "is" : "are", doing,
+		    shm.text);
+	else if (self)
+		SAY(verdict,
+		    "No progress: the training thread has been inside one GetNext for %.1f s, %s%s.",
+		    facts->stuck_s, dlp_state_doing(self->state), shm.text);
 	else
 		SAY(verdict,
 		    "No progress: the training thread has been inside one GetNext for %.1f s, and "
-		    "nobody who could end it runs.",
-		    facts->stuck_s);
+		    "nobody who could end it runs%s.",
+		    facts->stuck_s, shm.text);
 }
 
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
