@@ -83,6 +83,19 @@ static double per_batch_ms(const struct dlp_facts *facts, double ns)
 	return facts->all.batches ? ns / 1e6 / (double)facts->all.batches : 0;
 }
 
+/* " and 12 % waiting for one" behind "on a CPU", where that is the same cause. */
+static struct words cpu_wait(const struct dlp_facts *facts, unsigned int state)
+{
+	double share = share_of(facts, DLP_ST_RUNQ);
+	struct words ret = { "" };
+
+	/* less is not worth the words */
+	if (state == DLP_ST_RUN && share >= 0.1 &&
+	    facts->cpu.lack == dlp_cause_of_state(state, facts->main_makes))
+		SAY(&ret, " and %s waiting for one", PCT(share));
+	return ret;
+}
+
 /* "the workers spend 83 % of their production time on a CPU" */
 static struct words production(const struct dlp_facts *facts, unsigned int state)
 {
@@ -93,16 +106,18 @@ static struct words production(const struct dlp_facts *facts, unsigned int state
 	if (work_ns)
 		helped = (double)facts->helpers.ns[state] / (double)work_ns;
 	if (facts->main_makes)
-		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s",
-		    PCT(share_of(facts, state)), dlp_state_doing(state));
+		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s%s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state),
+		    cpu_wait(facts, state).text);
 	else if (waited * helped > share_of(facts, state))
 		SAY(&ret,
 		    "the workers wait %s of their production time for other threads of theirs, which "
 		    "spend %s of what they work %s",
 		    PCT(waited), PCT(helped), dlp_state_doing(state));
 	else
-		SAY(&ret, "the workers spend %s of their production time %s",
-		    PCT(share_of(facts, state)), dlp_state_doing(state));
+		SAY(&ret, "the workers spend %s of their production time %s%s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state),
+		    cpu_wait(facts, state).text);
 	return ret;
 }
 
@@ -207,7 +222,8 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 	case DLP_CAUSE_CPU_AFFINITY:
 	case DLP_CAUSE_CPU_CONTENTION:
 	case DLP_CAUSE_CPU_OVERSUBSCRIPTION:
-		return lack(facts, cause);
+		SAY(&ret, "%s of that for want of a CPU: %s", share.text, lack(facts, cause).text);
+		return ret;
 	case DLP_CAUSE_WORKER_STARTUP:
 		return startup(facts);
 	case DLP_CAUSE_BATCH_TRANSFER:

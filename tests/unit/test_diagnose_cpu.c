@@ -56,6 +56,7 @@ static void test_own_work(void **state)
 	judge();
 	assert_cause(DLP_CAUSE_WORKER_CPU);
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 1);
+	assert_says("25 % of their production time on a CPU and 75 % waiting for one");
 	/* nor is anything known of the machine: that convicts nobody */
 	memset(&job.model.system, 0, sizeof(job.model.system));
 	for (size_t i = 0; i < JOB_WORKERS; i++)
@@ -86,6 +87,7 @@ static void test_quota(void **state)
 	/* 9 of 12 s without a CPU; what runs on one stays */
 	assert_near(share(DLP_CAUSE_CPU_QUOTA), 0.75);
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 0.25);
+	assert_says("75 % of that for want of a CPU");
 	assert_says("1.5 CPUs");
 	assert_says("88 %");
 	assert_near(evidence("throttled_periods_share")->value, 0.88);
@@ -156,6 +158,7 @@ static void test_affinity_without_workers(void **state)
 		job.worker[i].proc_last.cpus = 1;
 	judge();
 	assert_cause(DLP_CAUSE_MAIN_PROCESS);
+	assert_says("0.0 % of that on a CPU and 100 % waiting for one");
 	last->cpus_allowed = 1;
 	judge();
 	assert_cause(DLP_CAUSE_CPU_AFFINITY);
