@@ -13,6 +13,11 @@ double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause)
 	return facts->cost_ns > 0 ? facts->cost[cause] / facts->cost_ns : 0;
 }
 
+bool dlp_gil_is_mains(const struct dlp_facts *facts)
+{
+	return 2 * (double)facts->all.gil_ns > facts->cost[DLP_CAUSE_GIL_CONTENTION];
+}
+
 static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
 {
 	facts->cost[cause] += ns;
@@ -65,6 +70,7 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 		charge(facts, DLP_CAUSE_LOCK_WAIT, ns);
 		return;
 	}
+	facts->helpers = work;
 	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
 		if (work.ns[state])
 			charge_state(facts, state, ns * (double)work.ns[state] / work_ns);
@@ -125,9 +131,8 @@ void dlp_gather_cost(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	double start_ns = (double)(all->init_ns + all->teardown_ns);
-	double known = (double)all->getnext_ns;
 
-	facts->cost_ns = fmax((double)facts->sums->exposed_ns, known) + start_ns;
+	facts->cost_ns = (double)all->getnext_ns + facts->unfinished_ns + start_ns;
 	charge(facts, DLP_CAUSE_WORKER_STARTUP, start_ns);
 	/* a process whose pages are copied one by one takes as long to begin and to end */
 	charge(facts, copies_memory(facts) ? DLP_CAUSE_MEMORY_PRESSURE : DLP_CAUSE_WORKER_STARTUP,
@@ -140,6 +145,5 @@ void dlp_gather_cost(struct dlp_facts *facts)
 	charge(facts, facts->cpu.lack, (double)all->lack_ns);
 	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
 	/* a call that has not ended yet is a wait for a batch as well */
-	charge_waits(facts, (double)all->produce_ns +
-				    fmax(0, (double)facts->sums->exposed_ns - known));
+	charge_waits(facts, (double)all->produce_ns + facts->unfinished_ns);
 }

@@ -110,7 +110,6 @@ static void test_unmeasured_is_null(void **state)
 	static const char *const paths[] = {
 		"target.cmdline",
 		"target.python",
-		"verdict.startup_ratio",
 		"verdict.exposed_wait_ratio",
 		"loaders.0.num_workers",
 		"loaders.0.pin_memory",
@@ -470,7 +469,7 @@ static void test_write(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	(void)snprintf(path, sizeof(path), "%s/summary.json", folder);
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	mask = umask(022);
 	assert_int_equal(
 		dlp_summary_write(path, &job.model, &verdict, &facts, error, sizeof(error)), 0);
@@ -505,7 +504,7 @@ static void test_write_special(void **state)
 	char error[256] = "";
 
 	(void)state;
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	assert_int_equal(dlp_summary_write("/dev/null", &job.model, &verdict, &facts, error,
 					   sizeof(error)),
 			 0);
@@ -531,7 +530,7 @@ static void test_out_of_memory(void **state)
 	int err;
 
 	(void)state;
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	json_set_alloc_funcs(failing_malloc, free);
 	do {
 		char *text = NULL;
@@ -557,6 +556,7 @@ static void test_empty_model(void **state)
 	job.model = empty;
 	load();
 	assert_text("verdict.bottleneck", "insufficient_data");
+	assert_null_at("verdict.startup_ratio");
 	assert_int_equal(json_array_size(at("loaders")), 0);
 	assert_int_equal(json_array_size(at("workers")), 0);
 	job.model = kept;

@@ -52,7 +52,7 @@ static const char *print(enum what what, size_t width)
 	text = NULL;
 	out = open_memstream(&text, &bytes);
 	assert_non_null(out);
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	if (what == ATTACHED)
 		dlp_text_attached(out, &facts, JOB_WORKERS);
 	else if (what == INTERVAL)
