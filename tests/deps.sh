@@ -62,6 +62,7 @@ need_for_build() {
 	need libbpf-dev has_header bpf/libbpf.h
 	need libelf-dev has_header gelf.h
 	need zlib1g-dev has_header zlib.h
+	need libzstd-dev has_header zstd.h
 	need libjansson-dev has_header jansson.h
 }
 

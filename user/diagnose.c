@@ -92,7 +92,7 @@ static void count_barren(struct dlp_facts *facts)
 static void gather_made(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
-	uint64_t total, cpu_ns = all->utime_ns + all->stime_ns;
+	uint64_t total, cpu_ns = all->usage.utime_ns + all->usage.stime_ns;
 
 	facts->made = all->made;
 	/* workers whose loader is not known: all there are, over the whole window */
@@ -106,10 +106,9 @@ static void gather_made(struct dlp_facts *facts)
 	total = dlp_split_sum(&facts->made);
 	if (total)
 		facts->idle = (double)facts->made.ns[DLP_ST_IDLE] / (double)total;
-	if (facts->made.ns[DLP_ST_RUN] && cpu_ns) {
-		facts->system_time = (double)all->stime_ns / (double)cpu_ns;
-		facts->faults_per_ms =
-			(double)all->minflt * 1e6 / (double)facts->made.ns[DLP_ST_RUN];
+	if (cpu_ns) {
+		facts->system_time = (double)all->usage.stime_ns / (double)cpu_ns;
+		facts->faults_per_ms = (double)all->usage.minflt * 1e6 / (double)cpu_ns;
 	}
 	if (facts->main_makes)
 		facts->made = all->inside;
@@ -292,6 +291,17 @@ static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdic
 		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));
 }
 
+/* Data loading is fine; but the training thread itself may lack a CPU. Part of the wall time. */
+static void name_rival(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	double share = (double)facts->sums->outside.ns[DLP_ST_RUNQ] / 1e9 / facts->window_s;
+
+	if (share >= LIMIT(TRAINING_LACK) && facts->sums->main_valid &&
+	    dlp_cause_info(facts->cpu.lack)->where == DLP_WHERE_SYSTEM)
+		verdict->candidate[verdict->candidate_cnt++] =
+			(struct dlp_candidate){ facts->cpu.lack, fmin(1, share) };
+}
+
 static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -312,6 +322,7 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	} else if (facts->total < LIMIT(EXPOSED_LOW)) {
 		ret->bottleneck = DLP_BN_NOT_DATA_LOADING;
 		ret->confidence = sure_whether(facts);
+		name_rival(facts, ret);
 	} else {
 		ret->confidence = sure_whether(facts);
 		rank_candidates(facts, ret);

@@ -67,6 +67,25 @@ static void of_waiting(const struct dlp_facts *facts, struct dlp_verdict *verdic
 	}
 }
 
+/* What the training thread does when it does not wait for data. */
+static void of_training(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	struct dlp_share share[DLP_ST_MAX];
+	size_t cnt = dlp_split_rank(&facts->sums->outside, false, share);
+
+	if (!cnt || !facts->sums->main_valid)
+		return;
+	if (cnt > 1 && share[1].share >= LIMIT(EXPOSED_LOW))
+		evidence(verdict, "training_share", share[0].share, "ratio",
+			 "outside GetNext the training thread spent %s of its time %s, %s %s",
+			 PCT(share[0].share), dlp_state_doing(share[0].state), PCT(share[1].share),
+			 dlp_state_doing(share[1].state));
+	else
+		evidence(verdict, "training_share", share[0].share, "ratio",
+			 "outside GetNext the training thread spent %s of its time %s",
+			 PCT(share[0].share), dlp_state_doing(share[0].state));
+}
+
 static void of_startup(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_loader_sums *all = &facts->all;
@@ -301,6 +320,8 @@ void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		of_sleepers(facts, verdict);
 	of_waiting(facts, verdict);
 	of_startup(facts, verdict);
+	if (verdict->bottleneck == DLP_BN_NOT_DATA_LOADING)
+		of_training(facts, verdict);
 	if (!stalled) {
 		of_production(facts, verdict);
 		of_cpus(facts, verdict);

@@ -25,6 +25,7 @@
 	X(BARREN_S, 3, "a worker at work has made a batch by then")                                \
 	X(BARREN_BATCHES, 10, "and its brothers so many")                                          \
 	X(UNPICKLE_NS, 60, "a byte of plain Python objects; measured: lists of ints 15 ns a byte") \
+	X(UNPICKLE_BATCH_NS, 500000, "and a batch: rebuilding its tensors, measured 0.3 to 0.6 ms")  \
 	X(HANDED_OVER, 0.15, "blocked so much behind a message it is a row of hand-overs")         \
 	X(POOL_WORK, 0.50, "the pool's work explains at least half the waits for it")              \
 	X(POOL_SHARE, 0.30, "of the wish for CPUs that is the workers' other threads'")            \
@@ -32,6 +33,7 @@
 	X(THROTTLED, 0.10, "cases: 10 % of the periods; idle quotas show 0")                       \
 	X(OTHERS_CPUS, 0.10, "of the machine; less is what any system does")                       \
 	X(OTHERS_LACK, 0.25, "of the job's time without a CPU")                                    \
+	X(TRAINING_LACK, 0.10, "of the wall time: worth a word beside an acquittal")               \
 	X(STEAL, 0.10, "of all CPUs, taken by the hypervisor")                                     \
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \

@@ -76,6 +76,11 @@ struct dlp_iterator {
 	struct dlp_iterator_state *state; /* model*.c only */
 };
 
+/* A thread's page faults without a read, and its CPU time by timer ticks. */
+struct dlp_usage {
+	uint64_t minflt, utime_ns, stime_ns;
+};
+
 /*
  * What a loader cost since the window opened, sums in nanoseconds: the difference of two readings
  * tells about the time between them. Of calls that ended in the window and were not nested.
@@ -102,7 +107,7 @@ struct dlp_loader_sums {
 	/* its workers' main threads */
 	struct dlp_clock made; /* from each one's first batch on, idle included */
 	struct dlp_clock boot; /* before that, of those born in the window */
-	uint64_t minflt, utime_ns, stime_ns;
+	struct dlp_usage usage; /* along with `made` */
 	uint64_t idle_full_ns; /* idle while the trainer did not wait for this loader */
 	uint64_t idle_wait_ns; /* idle although it did */
 	uint64_t made_cnt, made_ns; /* batches produced, and how long that took */
@@ -180,7 +185,7 @@ struct dlp_worker {
 	struct dlp_clock clock; /* main thread, in the window */
 	bool clock_valid;	/* false: no clock was read, the figures are unknown */
 	struct dlp_clock made;	/* part of it that its loader has been charged with, */
-	uint64_t minflt, utime_ns, stime_ns; /* likewise */
+	struct dlp_usage usage; /* likewise */
 	bool charged;
 	uint64_t window_ns;	/* its lifetime in the window, by clock reads: equals the clock's sum */
 	uint64_t cpu_ns;	/* scheduler's CPU time of the main thread in the window */
@@ -199,7 +204,7 @@ struct dlp_thread {
 	struct dlp_clock clock; /* newest reading */
 	uint64_t base_ns, read_ns; /* when these were read */
 	uint64_t base_cpu_ns, cpu_ns;
-	uint64_t base_minflt, minflt, base_utime_ns, utime_ns, base_stime_ns, stime_ns;
+	struct dlp_usage base_usage, usage;
 	uint32_t exit_code; /* wait status, of a process's main thread that is dead */
 	struct dlp_thread_counts counts; /* newest, since the window opened */
 	uint64_t getnext_since_ns;	 /* in an unfinished GetNext since; 0 = no */

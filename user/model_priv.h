@@ -126,6 +126,7 @@ struct dlp_thread_state {
 	uint64_t first_taken_ns;
 	int64_t first_index;
 	struct dlp_clock first_clock;
+	struct dlp_usage first_usage;
 	struct dlp_owed owed;
 	/* producing a batch (worker's main thread) */
 	int64_t index; /* -1 = none */

@@ -288,6 +288,8 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		thread->state_priv->first_taken_ns = ev->hdr.ts_ns;
 		thread->state_priv->first_index = index;
 		thread->state_priv->first_clock = ev->clock;
+		thread->state_priv->first_usage =
+			(struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
 	}
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);
 	dlp_ask_at(pipe, at)->taken_ns = ev->hdr.ts_ns;

@@ -202,6 +202,15 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev)
 	return 0;
 }
 
+static struct dlp_usage usage_less(const struct dlp_usage *a, const struct dlp_usage *b)
+{
+	return (struct dlp_usage){
+		.minflt = dlp_less(a->minflt, b->minflt),
+		.utime_ns = dlp_less(a->utime_ns, b->utime_ns),
+		.stime_ns = dlp_less(a->stime_ns, b->stime_ns),
+	};
+}
+
 /*
  * What the worker did goes to its loader's account: making batches, from the first one on, and
  * getting ready for that.
@@ -211,6 +220,7 @@ static void charge(struct dlp_model *model, struct dlp_worker *worker,
 {
 	const struct dlp_thread_state *state = thread->state_priv;
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+	struct dlp_usage usage, used;
 	struct dlp_clock made, delta;
 
 	if (!loader)
@@ -227,14 +237,13 @@ static void charge(struct dlp_model *model, struct dlp_worker *worker,
 	dlp_clock_add(&loader->sums.made, &delta);
 	worker->made = made;
 	worker->charged = true;
-	loader->sums.minflt += dlp_less(thread->minflt - thread->base_minflt, worker->minflt);
-	loader->sums.utime_ns += dlp_less(thread->utime_ns - thread->base_utime_ns,
-					  worker->utime_ns);
-	loader->sums.stime_ns += dlp_less(thread->stime_ns - thread->base_stime_ns,
-					  worker->stime_ns);
-	worker->minflt = thread->minflt - thread->base_minflt;
-	worker->utime_ns = thread->utime_ns - thread->base_utime_ns;
-	worker->stime_ns = thread->stime_ns - thread->base_stime_ns;
+	usage = usage_less(&thread->usage, thread->born_ns ? &state->first_usage :
+							     &thread->base_usage);
+	used = usage_less(&usage, &worker->usage);
+	loader->sums.usage.minflt += used.minflt;
+	loader->sums.usage.utime_ns += used.utime_ns;
+	loader->sums.usage.stime_ns += used.stime_ns;
+	worker->usage = usage;
 }
 
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,

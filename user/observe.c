@@ -80,7 +80,7 @@ static void look_for_other(struct loop *loop, const struct dlp_ev_hdr *hdr)
 	loop->stop = true;
 }
 
-/* Every event, whoever made it, goes through here: the one place a recording will tap. */
+/* Every event, whoever made it, goes through here; a recording gets what the model gets. */
 static int take(void *ctx, const void *data, size_t bytes)
 {
 	struct loop *loop = ctx;
@@ -98,6 +98,8 @@ static int take(void *ctx, const void *data, size_t bytes)
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
 	}
+	if (loop->ob->record)
+		dlp_record_event(loop->ob->record, data, bytes);
 	err = dlp_model_apply(loop->ob->model, data, bytes);
 	/* malformed and unknown events are counted by the model; only memory ends the run */
 	return err == -ENOMEM ? err : 0;
@@ -155,6 +157,8 @@ static int emit_counters(struct loop *loop)
 				      timeval_ns(&loop->usage_start.ru_utime) -
 				      timeval_ns(&loop->usage_start.ru_stime);
 	event.daemon_rss_bytes = resident_bytes();
+	if (loop->ob->record)
+		event.value[DLP_CNT_RECORDING_LOST] = dlp_record_lost(loop->ob->record);
 	return take(loop, &event, sizeof(event));
 }
 
@@ -248,6 +252,9 @@ static int close_window(struct loop *loop)
 	/* the figures of the unfinished interval say something only when it was long enough */
 	if (!err && last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
 		say_interval(loop);
+	/* once more: some facts change while we watch */
+	if (loop->ob->record)
+		dlp_record_facts(loop->ob->record, loop->ob->facts);
 	return err;
 }
 
@@ -509,6 +516,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	if (ret != DLP_EXIT_OK)
 		return ret;
 	describe(loop);
+	if (loop->ob->record)
+		dlp_record_facts(loop->ob->record, loop->ob->facts);
 	err = open_window(loop);
 	if (err)
 		goto fail;

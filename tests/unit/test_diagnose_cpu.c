@@ -296,6 +296,31 @@ static void test_trainer_lacks(void **state)
 	assert_near(share(DLP_CAUSE_CPU_QUOTA), (5 + 2.56 * 0.4 / 11.4) / 7.56);
 }
 
+/* Data loading is fine, but something takes the CPUs from the training step as well. */
+static void test_beside_acquittal(void **state)
+{
+	struct dlp_clock *outside = &job.model.main_outside;
+
+	(void)state;
+	job_waits(&job, 0.1, DLP_ST_PIPE);
+	throttle(0.5);
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_NOT_DATA_LOADING);
+	assert_int_equal(verdict.candidate_cnt, 0);
+	outside->ns[DLP_ST_RUNQ] = job_ns(12 * BELOW(TRAINING_LACK));
+	outside->ns[DLP_ST_RUN] -= outside->ns[DLP_ST_RUNQ];
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 0);
+	outside->ns[DLP_ST_RUNQ] = job_ns(12 * ABOVE(TRAINING_LACK));
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 1);
+	assert_near(share(DLP_CAUSE_CPU_QUOTA), ABOVE(TRAINING_LACK));
+	/* its own work is nobody's fault */
+	throttle(0);
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 0);
+}
+
 /* The neighbour came in mid-window: the last seconds show it, the whole does as well. */
 static void test_since(void **state)
 {
@@ -344,6 +369,7 @@ int main(void)
 		cmocka_unit_test_setup(test_oversubscription, starved),
 		cmocka_unit_test_setup(test_pool_share, starved),
 		cmocka_unit_test_setup(test_trainer_lacks, setup),
+		cmocka_unit_test_setup(test_beside_acquittal, setup),
 		cmocka_unit_test_setup(test_since, setup),
 	};
 
