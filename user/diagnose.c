@@ -168,7 +168,7 @@ static bool is_enough(const struct dlp_facts *facts)
 {
 	if (isnan(facts->exposed) || facts->window_s < LIMIT(WINDOW_MIN_S))
 		return false;
-	return (double)facts->calls >= LIMIT(CALLS_MIN) ||
+	return (double)facts->calls >= (facts->brief ? LIMIT(CALLS_LIVE) : LIMIT(CALLS_MIN)) ||
 	       facts->stuck_s >= LIMIT(STALL_WINDOW_S) ||
 	       facts->startup * facts->window_s >= LIMIT(STARTUP_MIN_S);
 }
@@ -346,6 +346,7 @@ void dlp_diagnose(const struct dlp_model *model, const struct dlp_sums *since,
 	if (since)
 		dlp_sums_since(&sums, since);
 	gather(&facts, model, &sums, NULL);
+	facts.brief = since;
 	judge(&facts, ret);
 }
 

@@ -9,8 +9,9 @@
 	X(EXPOSED_HIGH, 0.20, "contract")                                                          \
 	X(EXPOSED_NEAR, 0.20, "a few calls more would turn the verdict")                           \
 	X(CALLS_MIN, 5, "these may all be the first of an epoch and prefetched ones")              \
+	X(CALLS_LIVE, 2, "a live line of a slow job: better a weak word than none")                \
 	X(CALLS_SURE, 20, "one odd call in 20 moves the ratio by a twentieth")                     \
-	X(WINDOW_MIN_S, 1, "in shorter ones scheduling noise decides")                             \
+	X(WINDOW_MIN_S, 0.9, "in shorter ones scheduling noise decides; intervals are 1 s")        \
 	X(WINDOW_SURE_S, 3, "several rounds over all workers at 5 batches/s")                      \
 	X(STARTUP_MIN_S, 1, "so long a start needs no GetNext to be judged")                       \
 	X(MAJORITY, 0.60, "more than all others together, with room for error")                    \

@@ -30,6 +30,7 @@ struct dlp_facts {
 	double window_s;
 	double exposed, startup; /* ratios; NAN = not measured */
 	double total;		 /* their sum, what is known of it */
+	bool brief;		 /* not the whole window: the last moments of a live view */
 	uint64_t calls;		 /* GetNext calls that ended */
 	struct dlp_loader_sums all; /* of the loaders judged, added up */
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */

@@ -460,8 +460,13 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 			loader->sums.calls++;
 			dlp_clock_add(&loader->sums.inside, call->split);
 		}
-		dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
-		dlp_longest_add(&loader->getnext_longest, interval);
+		if (call->start_ns >= model->start_ns) {
+			dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
+			dlp_longest_add(&loader->getnext_longest, interval);
+		} else {
+			loader->straddle_cnt++;
+			loader->straddle_ns += dlp_less(call->end_ns, model->start_ns);
+		}
 		dlp_clock_add(&loader->getnext_split, call->split);
 		if (loader->last_start_ns && call->start_ns >= loader->last_start_ns) {
 			step.start_ns = loader->last_start_ns;

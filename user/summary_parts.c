@@ -123,8 +123,10 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 	json_t *entry = json_object();
 
 	dlp_doc_set(doc, entry, "count",
-		    dlp_json_count(hist->cnt + dlp_model_loader_lost(doc->model, loader)));
-	dlp_doc_set(doc, entry, "total_us", dlp_json_us(hist->sum_ns));
+		    dlp_json_count(hist->cnt + loader->straddle_cnt +
+				   dlp_model_loader_lost(doc->model, loader)));
+	dlp_doc_set(doc, entry, "total_us",
+		    dlp_json_us(hist->sum_ns + loader->straddle_ns));
 	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
 	dlp_doc_set(doc, entry, "p95_us", dlp_doc_quantile(hist, 0.95));
 	dlp_doc_set(doc, entry, "p99_us", dlp_doc_quantile(hist, 0.99));
