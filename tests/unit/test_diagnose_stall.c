@@ -161,8 +161,12 @@ static void test_stuck_since_before(void **state)
 	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
 	assert_near(verdict.exposed_wait_ratio, 1);
 	assert_int_equal(verdict.severity, DLP_SEV_HIGH);
+	/* waking up now and then to look */
+	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * BELOW(ASLEEP_RUN));
+	judge();
+	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
 	/* not only that: it does something else as well */
-	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * 0.03);
+	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * 0.021);
 	judge();
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
 	/* what it did before the window is no matter */
