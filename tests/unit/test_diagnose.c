@@ -353,6 +353,23 @@ static void test_since(void **state)
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
 }
 
+/* The call under way is no loader's yet; what it waits for is made by whoever makes batches. */
+static void test_unfinished_call(void **state)
+{
+	(void)state;
+	job_waits(&job, 4, DLP_ST_PIPE);
+	job_instead(&job, &sums->boot_ns, 4);
+	judge();
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 1);
+	job.model.exposed_ns += job_ns(6);
+	judge();
+	assert_near(verdict.exposed_wait_ratio, 10.0 / 12);
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 0.4);
+	assert_near(share(DLP_CAUSE_WORKER_CPU), 0.6 * 10.6 / 11.4);
+	judge_loader(0);
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 1);
+}
+
 /* A loader of another thread (an evaluator, say) is not what training waits for. */
 static void test_other_threads_loader(void **state)
 {
@@ -479,6 +496,7 @@ int main(void)
 		cmocka_unit_test_setup(test_loss_lowers, setup),
 		cmocka_unit_test_setup(test_rivals, setup),
 		cmocka_unit_test_setup(test_since, setup),
+		cmocka_unit_test_setup(test_unfinished_call, setup),
 		cmocka_unit_test_setup(test_other_threads_loader, setup),
 		cmocka_unit_test_setup(test_each_loader, setup),
 		cmocka_unit_test_setup(test_both_kinds, setup),

@@ -267,6 +267,10 @@ static void test_slow_batch(void **state)
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 1 - ABOVE(HELD));
 	assert_says("50 % of that");
 	assert_says("idle 26 %");
+	/* rounding may make it more than all of the wait, not more than that goes with it */
+	sums->held_ns = job_ns(8);
+	judge();
+	assert_near(share(DLP_CAUSE_SLOW_BATCH), 1);
 	/* busy as they are they would not make more in any order */
 	work_in(DLP_ST_IDLE, 12 * (1 - ABOVE(HELD_BUSY)));
 	judge();
@@ -315,6 +319,9 @@ static void test_idle_workers(void **state)
 	judge();
 	assert_near(share(DLP_CAUSE_IDLE_WORKERS), 7.0 / 12);
 	assert_says("only 5 of 12 workers");
+	worker->died_ns = job.model.end_ns;
+	judge();
+	assert_near(share(DLP_CAUSE_IDLE_WORKERS), 6.0 / 11);
 }
 
 /* The workers of a loader that is not in use (validation's, persistent) are not missed. */
@@ -433,6 +440,13 @@ static void test_waits_for_threads(void **state)
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 1);
 	assert_says("75 %");
 	assert_says("threads");
+	/* but not those of a training thread that makes the batches itself */
+	job.loader[0].num_workers = 0;
+	job_waits(&job, 6, DLP_ST_LOCK);
+	judge();
+	assert_cause(DLP_CAUSE_LOCK_WAIT);
+	assert_int_equal(verdict.where, DLP_WHERE_MAIN);
+	job.loader[0].num_workers = JOB_WORKERS;
 	/* threads that wait for each other explain nothing */
 	pool_does(DLP_ST_LOCK, 100);
 	judge();
