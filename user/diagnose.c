@@ -183,6 +183,7 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	facts->system_time = facts->faults_per_ms = NAN;
 	facts->window_s = sums->to_ns > sums->from_ns ? (double)(sums->to_ns - sums->from_ns) / 1e9 :
 							0;
+	facts->brief = sums->from_ns > model->start_ns;
 	facts->only = only;
 	facts->loader = only ? only : dearest(model, sums);
 	facts->main_makes = facts->loader && makes_itself(facts->loader);
@@ -346,7 +347,6 @@ void dlp_diagnose(const struct dlp_model *model, const struct dlp_sums *since,
 	if (since)
 		dlp_sums_since(&sums, since);
 	gather(&facts, model, &sums, NULL);
-	facts.brief = since;
 	judge(&facts, ret);
 }
 

@@ -121,9 +121,9 @@ static inline void job_workers(struct job *job)
 		};
 	}
 	/* the loader is charged with what its workers did */
-	job->loader[0].sums.utime_ns = 18 * SECOND;
-	job->loader[0].sums.stime_ns = 2 * SECOND;
-	job->loader[0].sums.minflt = 40000;
+	job->loader[0].sums.usage.utime_ns = 18 * SECOND;
+	job->loader[0].sums.usage.stime_ns = 2 * SECOND;
+	job->loader[0].sums.usage.minflt = 40000;
 	job->loader[0].sums.made_cnt = 150;
 	job->loader[0].sums.made_ns = 150 * 142 * DLP_NS_PER_MS;
 	job_workers_spend(job, DLP_ST_RUN, 10.2);
@@ -236,8 +236,8 @@ static inline void job_without_workers(struct job *job)
 	strcpy(job->loader[0].type, "_SingleProcessDataLoaderIter");
 	job->iterator[0].worker_cnt = 0;
 	memset(&job->loader[0].sums.made, 0, sizeof(job->loader[0].sums.made));
-	job->loader[0].sums.utime_ns = job->loader[0].sums.stime_ns = 0;
-	job->loader[0].sums.minflt = job->loader[0].sums.made_cnt = 0;
+	job->loader[0].sums.usage.utime_ns = job->loader[0].sums.usage.stime_ns = 0;
+	job->loader[0].sums.usage.minflt = job->loader[0].sums.made_cnt = 0;
 }
 
 #endif /* JOB_FIXTURE_H */

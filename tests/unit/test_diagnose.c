@@ -163,9 +163,12 @@ static void test_insufficient(void **state)
 	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
 	assert_int_equal(verdict.confidence, DLP_CONF_MEDIUM);
 	setup(NULL);
-	job.model.end_ns = job.model.start_ns + SECOND - 1;
+	job.model.end_ns = job.model.start_ns + job_ns(BELOW(WINDOW_MIN_S));
 	judge();
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	job.model.end_ns = job.model.start_ns + job_ns(ABOVE(WINDOW_MIN_S));
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
 }
 
 static void test_unmeasured(void **state)
@@ -282,6 +285,15 @@ static void test_rivals(void **state)
 	judge();
 	assert_cause(DLP_CAUSE_SLEEP);
 	assert_int_equal(verdict.confidence, DLP_CONF_MEDIUM);
+	/* and four of them, the first of which explains a third: most of it would stay */
+	no_work();
+	job_workers_spend(&job, DLP_ST_SLEEP, 4.1);
+	job_workers_spend(&job, DLP_ST_DISK, 2.3);
+	job_workers_spend(&job, DLP_ST_NET, 2.8);
+	job_workers_spend(&job, DLP_ST_LOCK, 2.8);
+	judge();
+	assert_cause(DLP_CAUSE_SLEEP);
+	assert_int_equal(verdict.confidence, DLP_CONF_LOW);
 	/* too small to stand in the list */
 	work_in(DLP_ST_DISK, 12 * BELOW(CANDIDATE));
 	judge();
@@ -322,6 +334,14 @@ static void test_since(void **state)
 	assert_near(verdict.exposed_wait_ratio, 7.5 / 17);
 	assert_near(share(DLP_CAUSE_DISK_READ), 18.0 / 34);
 	assert_int_equal(verdict.confidence, DLP_CONF_LOW);
+	/* a live line says something of fewer calls, but is not sure */
+	model->getnext_cnt = then.calls + (uint64_t)LIMIT(CALLS_LIVE);
+	judge_since(&then);
+	assert_cause(DLP_CAUSE_WORKER_CPU);
+	assert_int_equal(verdict.confidence, DLP_CONF_LOW);
+	model->getnext_cnt--;
+	judge_since(&then);
+	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
 	/* nothing happened since */
 	dlp_sums_take(model, &then);
 	model->end_ns += 5 * SECOND;
@@ -331,6 +351,23 @@ static void test_since(void **state)
 	dlp_sums_take(model, &then);
 	judge_since(&then);
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+}
+
+/* The call under way is no loader's yet; what it waits for is made by whoever makes batches. */
+static void test_unfinished_call(void **state)
+{
+	(void)state;
+	job_waits(&job, 4, DLP_ST_PIPE);
+	job_instead(&job, &sums->boot_ns, 4);
+	judge();
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 1);
+	job.model.exposed_ns += job_ns(6);
+	judge();
+	assert_near(verdict.exposed_wait_ratio, 10.0 / 12);
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 0.4);
+	assert_near(share(DLP_CAUSE_WORKER_CPU), 0.6 * 10.6 / 11.4);
+	judge_loader(0);
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 1);
 }
 
 /* A loader of another thread (an evaluator, say) is not what training waits for. */
@@ -459,6 +496,7 @@ int main(void)
 		cmocka_unit_test_setup(test_loss_lowers, setup),
 		cmocka_unit_test_setup(test_rivals, setup),
 		cmocka_unit_test_setup(test_since, setup),
+		cmocka_unit_test_setup(test_unfinished_call, setup),
 		cmocka_unit_test_setup(test_other_threads_loader, setup),
 		cmocka_unit_test_setup(test_each_loader, setup),
 		cmocka_unit_test_setup(test_both_kinds, setup),

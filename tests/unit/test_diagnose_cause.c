@@ -140,26 +140,32 @@ static void test_main_computes(void **state)
 	assert_null(strstr(verdict.text, "idle"));
 }
 
+/* Messages that take so long to unpickle: by the batch, and by the byte. */
+static void messages(double seconds)
+{
+	double batches_ns = (double)sums->batches * LIMIT(UNPICKLE_BATCH_NS);
+
+	sums->message_bytes = (uint64_t)((seconds * 1e9 - batches_ns) / LIMIT(UNPICKLE_NS));
+}
+
 static void test_unpickling(void **state)
 {
-	const double second_bytes = 1e9 / LIMIT(UNPICKLE_NS);
-
 	(void)state;
 	job_instead(&job, &sums->behind_ns, 6);
 	/* 2 kB a batch take no 40 ms: the rest is the sampler's */
 	judge();
 	assert_cause(DLP_CAUSE_MAIN_PROCESS);
-	sums->message_bytes = (uint64_t)(2.9 * second_bytes);
+	messages(2.9);
 	judge();
 	assert_cause(DLP_CAUSE_MAIN_PROCESS);
 	assert_near(share(DLP_CAUSE_BATCH_TRANSFER), 2.9 / 7.56);
 	assert_near(share(DLP_CAUSE_MAIN_PROCESS), 3.1 / 7.56);
-	sums->message_bytes = (uint64_t)(3.1 * second_bytes);
+	messages(3.1);
 	judge();
 	assert_cause(DLP_CAUSE_BATCH_TRANSFER);
 	assert_int_equal(verdict.where, DLP_WHERE_MAIN);
 	/* more bytes than were unpickled in that time cost no more than it */
-	sums->message_bytes = (uint64_t)(30 * second_bytes);
+	messages(30);
 	judge();
 	assert_near(share(DLP_CAUSE_BATCH_TRANSFER), 6 / 7.56);
 	assert_near(share(DLP_CAUSE_MAIN_PROCESS), 0);
@@ -181,6 +187,18 @@ static void test_handover(void **state)
 	job_instead(&job, &sums->handover_ns, 6 * ABOVE(HANDED_OVER));
 	judge();
 	assert_cause(DLP_CAUSE_BATCH_TRANSFER);
+	/* blocked it was by workers that are busy 95 % of their time */
+	assert_near(share(DLP_CAUSE_BATCH_TRANSFER), 6 * (1 - 0.95 * ABOVE(HANDED_OVER)) / 7.56);
+	/* which idle ones do not explain */
+	no_work();
+	job_workers_spend(&job, DLP_ST_IDLE, 12);
+	judge();
+	assert_near(share(DLP_CAUSE_BATCH_TRANSFER), 6 / 7.56);
+	/* nor is it known of others */
+	no_work();
+	for (size_t i = 0; i < JOB_WORKERS; i++)
+		job.worker[i].clock_valid = false;
+	judge();
 	assert_near(share(DLP_CAUSE_BATCH_TRANSFER), 6 / 7.56);
 	/* made, but not read yet */
 	setup(NULL);
@@ -249,6 +267,10 @@ static void test_slow_batch(void **state)
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 1 - ABOVE(HELD));
 	assert_says("50 % of that");
 	assert_says("idle 26 %");
+	/* rounding may make it more than all of the wait, not more than that goes with it */
+	sums->held_ns = job_ns(8);
+	judge();
+	assert_near(share(DLP_CAUSE_SLOW_BATCH), 1);
 	/* busy as they are they would not make more in any order */
 	work_in(DLP_ST_IDLE, 12 * (1 - ABOVE(HELD_BUSY)));
 	judge();
@@ -297,6 +319,9 @@ static void test_idle_workers(void **state)
 	judge();
 	assert_near(share(DLP_CAUSE_IDLE_WORKERS), 7.0 / 12);
 	assert_says("only 5 of 12 workers");
+	worker->died_ns = job.model.end_ns;
+	judge();
+	assert_near(share(DLP_CAUSE_IDLE_WORKERS), 6.0 / 11);
 }
 
 /* The workers of a loader that is not in use (validation's, persistent) are not missed. */
@@ -320,9 +345,9 @@ static void test_idle_elsewhere(void **state)
 /* Faults a CPU millisecond, and the part of the workers' CPU time in the kernel. */
 static void faults(double per_ms, double system_time)
 {
-	sums->minflt = (uint64_t)(per_ms * (double)sums->made.ns[DLP_ST_RUN] / 1e6);
-	sums->utime_ns = job_ns(20 * (1 - system_time));
-	sums->stime_ns = job_ns(20 * system_time);
+	sums->usage.minflt = (uint64_t)(per_ms * 20e9 / 1e6);
+	sums->usage.utime_ns = job_ns(20 * (1 - system_time));
+	sums->usage.stime_ns = job_ns(20 * system_time);
 }
 
 static void test_memory_pressure(void **state)
@@ -338,6 +363,13 @@ static void test_memory_pressure(void **state)
 	assert_says("70 % of their CPU time in the kernel");
 	assert_says("80 page faults per ms");
 	assert_true(fabs(evidence("faults_per_cpu_ms")->value - 80) < 0.01);
+	/* copying pages takes workers as long before the first batch */
+	job_instead(&job, &sums->boot_ns, 3);
+	judge();
+	assert_near(share(DLP_CAUSE_MEMORY_PRESSURE), (3 + 4.56 * 0.7 * 10.2 / 11.4) / 7.56);
+	assert_near(share(DLP_CAUSE_WORKER_STARTUP), 0);
+	job_waits(&job, 7.56, DLP_ST_PIPE);
+	sums->boot_ns = 0;
 	/* time in the kernel for something else, or faults that cost little */
 	faults(BELOW(FAULTS_PER_MS), 0.7);
 	judge();
@@ -352,7 +384,7 @@ static void test_memory_pressure(void **state)
 	judge();
 	assert_near(share(DLP_CAUSE_MEMORY_PRESSURE), ABOVE(SYSTEM_TIME) * 10.2 / 11.4);
 	/* a kernel that does not tell user time from system time */
-	sums->utime_ns = sums->stime_ns = 0;
+	sums->usage.utime_ns = sums->usage.stime_ns = 0;
 	judge();
 	assert_near(share(DLP_CAUSE_MEMORY_PRESSURE), 0);
 }
@@ -408,6 +440,13 @@ static void test_waits_for_threads(void **state)
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 1);
 	assert_says("75 %");
 	assert_says("threads");
+	/* but not those of a training thread that makes the batches itself */
+	job.loader[0].num_workers = 0;
+	job_waits(&job, 6, DLP_ST_LOCK);
+	judge();
+	assert_cause(DLP_CAUSE_LOCK_WAIT);
+	assert_int_equal(verdict.where, DLP_WHERE_MAIN);
+	job.loader[0].num_workers = JOB_WORKERS;
 	/* threads that wait for each other explain nothing */
 	pool_does(DLP_ST_LOCK, 100);
 	judge();

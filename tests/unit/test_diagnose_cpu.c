@@ -141,6 +141,16 @@ static void test_affinity(void **state)
 	job.worker[1].proven = true;
 	judge();
 	assert_cause(DLP_CAUSE_CPU_AFFINITY);
+	/* nor one of which nothing was seen but that it is gone */
+	for (size_t i = 0; i < JOB_WORKERS; i++)
+		job.worker[i].proven = false;
+	job.worker[1].died_ns = JOB_START_NS;
+	judge();
+	assert_cause(DLP_CAUSE_CPU_AFFINITY);
+	job.worker[1].clock_valid = false;
+	judge();
+	assert_cause(DLP_CAUSE_WORKER_CPU);
+	job.worker[1].clock_valid = true;
 	/* with CPUs enough the mask is no cause, however narrow */
 	work_in(DLP_ST_RUN, 12);
 	judge();
@@ -163,6 +173,28 @@ static void test_affinity_without_workers(void **state)
 	judge();
 	assert_cause(DLP_CAUSE_CPU_AFFINITY);
 	assert_says("1 of 4 CPUs");
+}
+
+/* With num_workers=0 the time inside GetNext is the production: it counts once. */
+static void test_runnable_without_workers(void **state)
+{
+	(void)state;
+	job_without_workers(&job);
+	job_waits(&job, 6, DLP_ST_RUN);
+	judge();
+	assert_null(find_evidence("runnable_threads"));
+	last->cpus = last->cpus_allowed = 1;
+	judge();
+	assert_null(find_evidence("runnable_threads"));
+	job.model.main_outside.ns[DLP_ST_RUN] += job_ns(0.6);
+	judge();
+	assert_near(evidence("runnable_threads")->value, 1.05);
+	/* beside workers it wants a CPU of its own */
+	setup(NULL);
+	job_waits(&job, 6, DLP_ST_RUN);
+	last->cpus = last->cpus_allowed = 1;
+	judge();
+	assert_near(evidence("runnable_threads")->value, (2 * 10.6 + 12) / 12);
 }
 
 static void test_contention(void **state)
@@ -296,6 +328,31 @@ static void test_trainer_lacks(void **state)
 	assert_near(share(DLP_CAUSE_CPU_QUOTA), (5 + 2.56 * 0.4 / 11.4) / 7.56);
 }
 
+/* Data loading is fine, but something takes the CPUs from the training step as well. */
+static void test_beside_acquittal(void **state)
+{
+	struct dlp_clock *outside = &job.model.main_outside;
+
+	(void)state;
+	job_waits(&job, 0.1, DLP_ST_PIPE);
+	throttle(0.5);
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_NOT_DATA_LOADING);
+	assert_int_equal(verdict.candidate_cnt, 0);
+	outside->ns[DLP_ST_RUNQ] = job_ns(12 * BELOW(TRAINING_LACK));
+	outside->ns[DLP_ST_RUN] -= outside->ns[DLP_ST_RUNQ];
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 0);
+	outside->ns[DLP_ST_RUNQ] = job_ns(12 * ABOVE(TRAINING_LACK));
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 1);
+	assert_near(share(DLP_CAUSE_CPU_QUOTA), ABOVE(TRAINING_LACK));
+	/* its own work is nobody's fault */
+	throttle(0);
+	judge();
+	assert_int_equal(verdict.candidate_cnt, 0);
+}
+
 /* The neighbour came in mid-window: the last seconds show it, the whole does as well. */
 static void test_since(void **state)
 {
@@ -338,12 +395,14 @@ int main(void)
 		cmocka_unit_test_setup(test_quota, starved),
 		cmocka_unit_test_setup(test_affinity, starved),
 		cmocka_unit_test_setup(test_affinity_without_workers, starved),
+		cmocka_unit_test_setup(test_runnable_without_workers, setup),
 		cmocka_unit_test_setup(test_contention, starved),
 		cmocka_unit_test_setup(test_contention_explains, starved),
 		cmocka_unit_test_setup(test_hypervisor, starved),
 		cmocka_unit_test_setup(test_oversubscription, starved),
 		cmocka_unit_test_setup(test_pool_share, starved),
 		cmocka_unit_test_setup(test_trainer_lacks, setup),
+		cmocka_unit_test_setup(test_beside_acquittal, setup),
 		cmocka_unit_test_setup(test_since, setup),
 	};
 

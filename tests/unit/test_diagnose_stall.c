@@ -129,6 +129,20 @@ static void test_not_stuck(void **state)
 	job.thread[2].since_ns = ago(ABOVE(ASLEEP_S));
 	judge();
 	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
+	/* one has just nothing more to do */
+	job.thread[2].state = DLP_ST_IDLE;
+	job.thread[2].since_ns = ago(0.1);
+	judge();
+	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
+	/* what else was forked may do what it likes */
+	job.thread[2].state = DLP_ST_RUN;
+	job.worker[1].proven = false;
+	judge();
+	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
+	assert_says("1 worker is");
+	job.worker[1].proven = true;
+	job.thread[2].state = DLP_ST_LOCK;
+	job.thread[2].since_ns = ago(11);
 	/* a long step outside GetNext */
 	trainer->getnext_since_ns = 0;
 	judge();
@@ -161,8 +175,12 @@ static void test_stuck_since_before(void **state)
 	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
 	assert_near(verdict.exposed_wait_ratio, 1);
 	assert_int_equal(verdict.severity, DLP_SEV_HIGH);
+	/* waking up now and then to look */
+	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * BELOW(ASLEEP_RUN));
+	judge();
+	assert_stalled(DLP_CAUSE_WORKER_STUCK, DLP_CONF_MEDIUM);
 	/* not only that: it does something else as well */
-	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * 0.03);
+	trainer->clock.ns[DLP_ST_RUN] = job_ns(12 * 0.021);
 	judge();
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
 	/* what it did before the window is no matter */

@@ -150,8 +150,8 @@ static void test_workers(void **state)
 	judge_both(DLP_CAUSE_IDLE_WORKERS);
 	large(NULL);
 	work(DLP_ST_RUN, 0.999);
-	sums->stime_ns = sums->utime_ns * 999;
-	sums->minflt = sums->made.ns[DLP_ST_RUN] / 810;
+	sums->usage.stime_ns = sums->usage.utime_ns * 999;
+	sums->usage.minflt = sums->usage.utime_ns / 810 * 1000;
 	judge_both(DLP_CAUSE_MEMORY_PRESSURE);
 	assert_says("1235 page faults");
 }

@@ -41,7 +41,9 @@ static const char contract[] =
 	"loaders.0.getnext.outliers.0.worker_pid loaders.0.batch_time.count "
 	"loaders.0.batch_time.median_us loaders.0.batch_time.max_us "
 	"loaders.0.batch_time.outliers loaders.0.batch_size loaders.0.queue.mean_ready "
-	"loaders.0.queue.empty_fraction loaders.0.queue.full_fraction workers.0.pid "
+	"loaders.0.queue.empty_fraction loaders.0.queue.full_fraction loaders.0.verdict.cause "
+	"loaders.0.verdict.share loaders.0.verdict.exposed_wait_ratio "
+	"loaders.0.verdict.confidence loaders.0.verdict.text workers.0.pid "
 	"workers.0.loader workers.0.born_ns workers.0.died_ns workers.0.exit "
 	"workers.0.batches workers.0.produce.median_us workers.0.produce.max_us "
 	"workers.0.produce.outliers workers.0.states.run_us workers.0.states.other_us "
@@ -118,6 +120,7 @@ static void test_unmeasured_is_null(void **state)
 		"loaders.0.getnext.max_us",
 		"loaders.0.queue.mean_ready",
 		"loaders.0.batch_time.median_us",
+		"loaders.0.verdict",
 		"workers.0.states",
 		"workers.0.loader",
 		"workers.0.born_ns",
