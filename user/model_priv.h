@@ -90,10 +90,9 @@ struct dlp_iterator_state {
 struct dlp_owed {
 	uint32_t loader; /* 0 = nothing owed */
 	int64_t index;
-	uint64_t from_ns, received_ns; /* waited between these, */
-	uint64_t wait_ns;	       /* blocked for so long of it */
-	uint64_t ready_ns;	       /* when a later batch stood ready; UINT64_MAX = none did */
-	uint64_t sent_ns;
+	uint64_t from_ns, sent_ns; /* waited between these, */
+	uint64_t wait_ns;	   /* blocked for so long of it */
+	uint64_t ready_ns;	   /* when a later batch stood ready; UINT64_MAX = none did */
 };
 
 /* Bookkeeping of threads that run GetNext or produce batches. */
@@ -126,6 +125,8 @@ struct dlp_thread_state {
 	uint64_t first_taken_ns;
 	int64_t first_index;
 	struct dlp_clock first_clock;
+	uint64_t idle_ns;    /* idle time that its loader has been told of, */
+	bool idle_set;	     /* if so */
 	struct dlp_owed owed;
 	/* producing a batch (worker's main thread) */
 	int64_t index; /* -1 = none */
@@ -150,15 +151,25 @@ struct dlp_label {
 #define DLP_SENDS_MAX 64
 #define DLP_CLOSING_MAX 16
 
-/* A worker was idle, or its loader was called. */
+/* A worker was idle. */
 struct dlp_idle {
-	uint32_t loader;
+	uint32_t pid;
 	uint64_t from_ns, to_ns;
 };
-/* Workers that become busy within one GetNext call. */
+/* Idle times that wait for the end of the call in which they ended; with more the oldest goes. */
 #define DLP_IDLE_MAX 256
-/* An idle time rarely spans more. */
-#define DLP_CALLS_MAX 64
+
+/* Calls of one loader that followed each other, and how long they took of that time. */
+struct dlp_called {
+	uint64_t from_ns, to_ns, in_ns;
+};
+/* The newest are kept one by one, older ones together: an idle time can span a whole epoch. */
+#define DLP_CALLED_MAX 64
+
+struct dlp_calls {
+	struct dlp_called called[DLP_CALLED_MAX]; /* cnt of them, oldest first */
+	size_t cnt;
+};
 
 struct dlp_model_priv {
 	bool open;
@@ -193,8 +204,7 @@ struct dlp_model_priv {
 	size_t closing_cnt;
 	struct dlp_idle idle[DLP_IDLE_MAX]; /* idle times not set against GetNext calls yet */
 	size_t idle_cnt;
-	struct dlp_idle calls[DLP_CALLS_MAX]; /* newest GetNext calls; ring */
-	size_t call_cnt;
+	struct dlp_calls calls[DLP_MODEL_LOADERS_MAX]; /* by position of the loader */
 	struct dlp_interval_stats now; /* of the interval that runs */
 	uint64_t exposed_before;       /* exposed_ns when it began */
 };
@@ -220,6 +230,15 @@ static inline uint64_t dlp_max(uint64_t a, uint64_t b)
 }
 
 void dlp_clock_add(struct dlp_clock *to, const struct dlp_clock *what);
+static inline uint64_t dlp_clock_sum(const struct dlp_clock *clock)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < DLP_ST_MAX; i++)
+		sum += clock->ns[i];
+	return sum;
+}
+
 /* Per state, not below 0. */
 struct dlp_clock dlp_clock_less(const struct dlp_clock *a, const struct dlp_clock *b);
 
@@ -255,6 +274,8 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev);
 /* Its main thread's clock was read. */
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 		     const struct dlp_thread *thread);
+void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
+		       const struct dlp_thread *thread, const struct dlp_clock *clock);
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
 		     uint32_t exit_code);
@@ -294,6 +315,9 @@ struct dlp_batch *dlp_batch_find(const struct dlp_iterator *it, int64_t index);
 struct dlp_batch *dlp_batch_get(struct dlp_model *model, struct dlp_iterator *it, int64_t index,
 				int *err);
 void dlp_batch_del(struct dlp_iterator *it, struct dlp_batch *batch);
+/* Did the call wait for this batch while it could have had another one? Then order matters. */
+bool dlp_batch_waited(const struct dlp_iterator *it, const struct dlp_batch *batch,
+		      const struct dlp_call *call);
 
 /* model_loader.c */
 /* Ties the iterator to the loader it belongs to; 0, -ENOMEM, -ENOSPC. */
@@ -320,9 +344,14 @@ void dlp_exposed_end(struct dlp_model *model, struct dlp_iterator *it, const str
 /* The worker's main thread was done with the batch at produced_ns (0 = when is not known). */
 void dlp_exposed_settle(struct dlp_model *model, struct dlp_thread_state *state,
 			uint64_t produced_ns);
-void dlp_idle_note(struct dlp_model *model, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
+
+/* model_idle.c: the idle times of workers, set against the calls of their loader */
+/* A worker's main thread was idle last before this time, as its clock then tells. */
+void dlp_idle_note(struct dlp_model *model, const struct dlp_thread *thread, uint64_t ts_ns,
+		   const struct dlp_clock *clock);
 /* A call of this loader ended: the idle times before it are set against it. */
 void dlp_idle_call(struct dlp_model *model, uint32_t loader, const struct dlp_call *call);
+void dlp_idle_close(struct dlp_model *model); /* no further call will end */
 
 /* model_startup.c: time spent on making and ending iterators, outside GetNext */
 int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev);
