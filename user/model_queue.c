@@ -224,6 +224,17 @@ static struct dlp_pipe *pipe_of_worker(struct dlp_model *model, struct dlp_threa
 	return pipe ? pipe : pipe_by_message(model, thread, ev, index);
 }
 
+/* A worker's main thread has read a message: until then it was busy, and last of all idle. */
+static void note_clock(struct dlp_model *model, const struct dlp_thread *thread,
+		       const struct dlp_ev_msg *ev)
+{
+	struct dlp_worker *worker = dlp_worker_find(model, thread->tid);
+
+	if (worker && !worker->died_ns)
+		dlp_worker_charge(model, worker, thread, &ev->clock);
+	dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
+}
+
 /* A worker's main thread has read a message that is not a batch index. */
 static void taken_other(struct dlp_model *model, const struct dlp_ev_msg *ev,
 			struct dlp_thread *thread, enum dlp_msg_type type)
@@ -236,8 +247,10 @@ static void taken_other(struct dlp_model *model, const struct dlp_ev_msg *ev,
 	if (!pipe || (ev->inode && ev->inode != pipe->inode))
 		return;
 	/* None can be a user's pickle as well: believed only when the trainer has sent one */
-	if (type == DLP_MSG_RESUME || (type == DLP_MSG_FINAL && pipe->final))
-		dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
+	if (type != DLP_MSG_RESUME && (type != DLP_MSG_FINAL || !pipe->final))
+		return;
+	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
+	note_clock(model, thread, ev);
 }
 
 /* A worker reads from its index pipe. */
@@ -289,6 +302,7 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		thread->state_priv->first_index = index;
 		thread->state_priv->first_clock = ev->clock;
 	}
+	note_clock(model, thread, ev);
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);
 	dlp_ask_at(pipe, at)->taken_ns = ev->hdr.ts_ns;
 	pipe->taken = at + 1;

@@ -204,29 +204,45 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev)
 
 /*
  * What the worker did goes to its loader's account: making batches, from the first one on, and
- * getting ready for that.
+ * getting ready for that. `clock` is its main thread's.
  */
-static void charge(struct dlp_model *model, struct dlp_worker *worker,
-		   const struct dlp_thread *thread, const struct dlp_clock *now)
+void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
+		       const struct dlp_thread *thread, const struct dlp_clock *clock)
 {
 	const struct dlp_thread_state *state = thread->state_priv;
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
 	struct dlp_clock made, delta;
 
-	if (!loader)
+	if (!loader || !model->priv->open || model->closed)
 		return;
-	made = *now;
 	if (thread->born_ns) {
 		if (!state || !state->first_taken_ns)
 			return;
-		made = dlp_clock_less(now, &state->first_clock);
+		made = dlp_clock_less(clock, &state->first_clock);
 		if (!worker->charged)
 			dlp_clock_add(&loader->sums.boot, &state->first_clock);
+	} else if (thread->base_set) {
+		made = dlp_clock_less(clock, &thread->base);
+	} else {
+		return;
 	}
+	worker->charged = true;
+	/* a reading may be older than the message before it */
+	if (dlp_clock_sum(&made) <= dlp_clock_sum(&worker->made))
+		return;
 	delta = dlp_clock_less(&made, &worker->made);
 	dlp_clock_add(&loader->sums.made, &delta);
 	worker->made = made;
-	worker->charged = true;
+}
+
+/* Likewise, what only its readings tell. */
+static void charge_usage(struct dlp_model *model, struct dlp_worker *worker,
+			 const struct dlp_thread *thread)
+{
+	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+
+	if (!loader || !worker->charged)
+		return;
 	loader->sums.minflt += dlp_less(thread->minflt - thread->base_minflt, worker->minflt);
 	loader->sums.utime_ns += dlp_less(thread->utime_ns - thread->base_utime_ns,
 					  worker->utime_ns);
@@ -251,7 +267,8 @@ void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 	now = dlp_clock_less(&thread->clock, &thread->base);
 	delta = dlp_clock_less(&now, &worker->clock);
 	dlp_clock_add(&model->priv->now.workers, &delta);
-	charge(model, worker, thread, &now);
+	dlp_worker_charge(model, worker, thread, &thread->clock);
+	charge_usage(model, worker, thread);
 	worker->clock = now;
 	worker->clock_valid = thread->read_ns > thread->base_ns;
 	worker->window_ns = dlp_less(thread->read_ns, thread->base_ns);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t scn_chance(struct scn *scn, uint64_t below)
+uint64_t scn_random(struct scn *scn, uint64_t below)
 {
 	scn->seed = scn->seed * 6364136223846793005ull + 1442695040888963407ull;
 	return (scn->seed >> 33) % below;
@@ -14,7 +14,7 @@ uint64_t scn_chance(struct scn *scn, uint64_t below)
 
 uint64_t scn_about(struct scn *scn, uint64_t ns)
 {
-	return ns ? ns / 2 + scn_chance(scn, ns) : 0;
+	return ns ? ns / 2 + scn_random(scn, ns) : 0;
 }
 
 void scn_event(struct scn *scn, const void *event, size_t bytes)
@@ -180,15 +180,22 @@ void scn_born(struct scn *scn, uint32_t pid)
 	scn_event(scn, &ev, sizeof(ev));
 }
 
-void scn_died(struct scn *scn, uint32_t pid, uint64_t ts, uint32_t exit_code)
+struct proc *scn_proc(struct scn *scn, uint32_t pid)
 {
 	for (size_t i = scn->proc_cnt; i-- > 0;) {
-		if (scn->proc[i].pid != pid)
-			continue;
-		scn->proc[i].died_ns = ts;
-		scn->proc[i].exit_code = exit_code;
-		return;
+		if (scn->proc[i].pid == pid)
+			return &scn->proc[i];
 	}
+	assert(false);
+	return NULL;
+}
+
+void scn_died(struct scn *scn, uint32_t pid, uint64_t ts, uint32_t exit_code)
+{
+	struct proc *proc = scn_proc(scn, pid);
+
+	proc->died_ns = ts;
+	proc->exit_code = exit_code;
 }
 
 size_t scn_calls(const struct scn *scn, const struct scn_call **ret)

@@ -88,6 +88,8 @@ struct scn_made {
 struct scn *scn_new(unsigned int seed);
 void scn_free(struct scn *scn);
 uint64_t scn_now(const struct scn *scn);
+/* 0 to below - 1, the same for the same seed. */
+uint64_t scn_random(struct scn *scn, uint64_t below);
 /* The trainer computes. */
 void scn_step(struct scn *scn, uint64_t ns);
 /* iter(loader): forks the workers and primes the queues. */
@@ -110,6 +112,18 @@ size_t scn_outside(const struct scn *scn, const struct scn_outside **ret);
 /* Time a thread spent in a state, between two times. */
 uint64_t scn_state_ns(const struct scn *scn, uint32_t tid, enum dlp_state state, uint64_t from_ns,
 		      uint64_t to_ns);
+
+/* How long all workers lived between these, summed up. */
+uint64_t scn_lives(const struct scn *scn, uint64_t from_ns, uint64_t to_ns);
+
+/* Idle times of workers, while their iterators were called and while they were not. */
+struct scn_idle {
+	uint64_t wait_ns, full_ns;
+};
+
+/* Of the workers of these iterators (bit n - 1 = number n), from their first batches on. */
+void scn_idle(struct scn *scn, uint64_t iters, uint64_t from_ns, uint64_t to_ns,
+	      struct scn_idle *ret);
 
 struct scn_view {
 	uint64_t start_ns, end_ns; /* of the window; 0 = all */

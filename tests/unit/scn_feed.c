@@ -199,7 +199,7 @@ static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed
 		if (lost(view, feed, hdr))
 			continue;
 		add_clock(scn, view, &rec);
-		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_chance(scn, view->jitter_ns) : 0),
+		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_random(scn, view->jitter_ns) : 0),
 		       &rec.data, rec.bytes);
 	}
 }

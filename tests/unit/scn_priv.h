@@ -44,6 +44,7 @@ struct record {
 struct proc {
 	uint32_t pid, exit_code;
 	uint64_t born_ns, died_ns;
+	uint64_t first_ns; /* took its first index; 0 = has not */
 };
 
 struct result {
@@ -126,7 +127,6 @@ struct scn {
 	  .tid = (thread) }
 
 /* scn.c */
-uint64_t scn_chance(struct scn *scn, uint64_t below);
 uint64_t scn_about(struct scn *scn, uint64_t ns); /* half of it to one and a half */
 void scn_seg(struct scn *scn, uint32_t tid, enum dlp_state state, uint64_t from, uint64_t to);
 void scn_track_cut(struct scn *scn, uint32_t tid, uint64_t at);
@@ -136,6 +136,7 @@ const struct seg *scn_seg_at(const struct track *track, uint64_t ts);
 struct dlp_clock scn_clock(const struct scn *scn, uint32_t tid, uint64_t from, uint64_t to);
 void scn_trainer_until(struct scn *scn, uint64_t to, enum dlp_state state);
 void scn_trainer(struct scn *scn, uint64_t ns, enum dlp_state state);
+struct proc *scn_proc(struct scn *scn, uint32_t pid); /* the newest with this number */
 void scn_born(struct scn *scn, uint32_t pid);
 void scn_died(struct scn *scn, uint32_t pid, uint64_t ts, uint32_t exit_code);
 

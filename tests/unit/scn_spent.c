@@ -95,3 +95,61 @@ void scn_spend(const struct scn *scn, const struct scn_iter *it, struct next *ne
 			blocked(it, next, from, to);
 	}
 }
+
+/* Of [from, to), what lies in calls of these iterators. */
+static uint64_t in_calls(const struct scn *scn, uint64_t iters, uint64_t from, uint64_t to)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < scn->call_cnt; i++) {
+		const struct scn_call *call = &scn->call[i];
+
+		if (iters >> (call->iter - 1) & 1)
+			sum += shared(from, to, call->start_ns, call->end_ns);
+	}
+	return sum;
+}
+
+static void idle_of(struct scn *scn, uint32_t pid, uint64_t iters, uint64_t from, uint64_t to,
+		    struct scn_idle *ret)
+{
+	const struct track *track = scn_track(scn, pid);
+	const struct proc *proc = scn_proc(scn, pid);
+
+	/* what one that is born meanwhile does before its first batch is another matter */
+	if (proc->born_ns >= from)
+		from = proc->first_ns ? proc->first_ns : UINT64_MAX;
+	for (size_t i = 0; i < track->cnt; i++) {
+		uint64_t a = most(track->seg[i].from_ns, from), b = least(track->seg[i].to_ns, to);
+		uint64_t waited;
+
+		if (track->seg[i].state != DLP_ST_IDLE || b <= a)
+			continue;
+		waited = in_calls(scn, iters, a, b);
+		ret->wait_ns += waited;
+		ret->full_ns += b - a - waited;
+	}
+}
+
+void scn_idle(struct scn *scn, uint64_t iters, uint64_t from_ns, uint64_t to_ns,
+	      struct scn_idle *ret)
+{
+	*ret = (struct scn_idle){ 0 };
+	for (size_t i = 0; i < scn->iter_cnt; i++) {
+		const struct scn_iter *it = scn->iter[i];
+
+		for (int w = 0; w < it->conf.workers && iters >> i & 1; w++)
+			idle_of(scn, it->w[w].pid, iters, from_ns, to_ns, ret);
+	}
+}
+
+uint64_t scn_lives(const struct scn *scn, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t sum = 0;
+
+	/* the first process is the trainer */
+	for (size_t i = 1; i < scn->proc_cnt; i++)
+		sum += shared(from_ns, to_ns, scn->proc[i].born_ns,
+			      scn->proc[i].died_ns ? scn->proc[i].died_ns : UINT64_MAX);
+	return sum;
+}

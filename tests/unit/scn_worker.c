@@ -75,7 +75,7 @@ static void produce(struct scn *scn, struct scn_iter *it, int number, int64_t in
 	if (it->conf.pickle)
 		res.sent_ns = feeder + scn_about(scn, it->conf.pickle);
 	else
-		res.sent_ns = done + 15 * US + scn_chance(scn, 30) * US;
+		res.sent_ns = done + 15 * US + scn_random(scn, 30) * US;
 	answer(scn, it, number, res);
 	*PUSH(scn->made, scn->made_cnt, scn->made_room) =
 		(struct scn_made){ it->id, w->pid, index, taken, done };
@@ -91,6 +91,8 @@ static void gets(struct scn *scn, struct scn_iter *it, int number, int64_t index
 	idle_until(scn, w, taken);
 	scn_message(scn, &(struct scn_msg){ taken, w->pid, w->pid, DLP_MSG_RECV, w->inode,
 					    100 + (uint64_t)index % 7, what, index });
+	if (what == MSG_INDEX && !scn_proc(scn, w->pid)->first_ns)
+		scn_proc(scn, w->pid)->first_ns = taken;
 	if (what == MSG_RESUME) {
 		w->iteration_end = false;
 		w->made = 0;
@@ -114,7 +116,7 @@ static void gets(struct scn *scn, struct scn_iter *it, int number, int64_t index
 
 void scn_put(struct scn *scn, struct scn_iter *it, int number, int64_t index, enum what what)
 {
-	uint64_t asked = scn->now + 10 * US + scn_chance(scn, 60) * US;
+	uint64_t asked = scn->now + 10 * US + scn_random(scn, 60) * US;
 	struct worker *w = &it->w[number];
 
 	/* one feeder thread per pipe: messages keep their order */
