@@ -172,7 +172,7 @@ int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t t
 		absorb_plain(model, loader, it);
 	for (size_t i = 0; it->worker_cnt && i < model->worker_cnt; i++) {
 		if (model->workers[i].iterator == it->id)
-			model->workers[i].loader = loader->id;
+			dlp_worker_bind(&model->workers[i], loader);
 	}
 	if (it->pipe)
 		dlp_iterator_workers(model, it, 0);

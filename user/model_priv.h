@@ -95,6 +95,15 @@ struct dlp_owed {
 	uint64_t ready_ns;	   /* when a later batch stood ready; UINT64_MAX = none did */
 };
 
+/* A thread makes an iterator: semaphores, processes, then threads that ask for batches. */
+struct dlp_init {
+	uint64_t start_ns, last_ns; /* first and newest thing seen of it */
+	uint64_t forked_ns;	    /* newest process; 0 = none */
+	bool queues;		    /* began with semaphores */
+};
+/* More than are made before the first of them is called. */
+#define DLP_INITS_MAX 8
+
 /* Bookkeeping of threads that run GetNext or produce batches. */
 #define DLP_RECENT_MAX 64
 
@@ -114,12 +123,12 @@ struct dlp_thread_state {
 	/* its clock at that result, and at the first one since its last GetNext */
 	struct dlp_clock recv_clock, recv_first_clock;
 	uint64_t recv_first_ns; /* 0 = none since then */
-	/* iter(loader) under way: semaphores are being made, workers started */
-	uint64_t sem_first_ns, sem_last_ns; /* of those made in a row */
+	/* semaphores made in a row, no process started meanwhile */
+	uint64_t sem_first_ns, sem_last_ns;
 	unsigned int sem_cnt;
-	uint64_t init_start_ns; /* 0 = not under way */
-	uint64_t fork_first_ns; /* first process it started since its last GetNext; 0 = none */
-	uint64_t init_last_ns;	/* newest thing seen of it on this thread */
+	/* iter(loader) as it seems, of loaders not called yet; init_cnt of them, oldest first */
+	struct dlp_init init[DLP_INITS_MAX];
+	size_t init_cnt;
 	uint64_t down_until_ns; /* teardown is accounted for up to here */
 	/* a worker's main thread: its first batch of the window, when it was born in it */
 	uint64_t first_taken_ns;
@@ -276,6 +285,8 @@ void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 		     const struct dlp_thread *thread);
 void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
 		       const struct dlp_thread *thread, const struct dlp_clock *clock);
+/* Its iterator has turned out to be this loader's. */
+void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader);
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
 		     uint32_t exit_code);

@@ -139,16 +139,28 @@ static void unlink_worker(struct dlp_model *model, const struct dlp_worker *work
 		it->state->alive_cnt--;
 }
 
+void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader)
+{
+	/* what it made before that was known */
+	if (!worker->loader) {
+		loader->sums.made_cnt += worker->produce.cnt;
+		loader->sums.made_ns += worker->produce.sum_ns;
+	}
+	worker->loader = loader->id;
+}
+
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it)
 {
 	struct dlp_model_priv *priv = model->priv;
+	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
 	size_t at = worker->brood % DLP_BROODS_MAX;
 
 	if (worker->iterator == it->id)
 		return;
 	unlink_worker(model, worker);
 	worker->iterator = it->id;
-	worker->loader = it->loader;
+	if (loader)
+		dlp_worker_bind(worker, loader);
 	if (it->worker_cnt < LISTED_MAX)
 		it->worker_pid[it->worker_cnt] = worker->pid;
 	it->worker_cnt++;
