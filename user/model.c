@@ -65,6 +65,7 @@ void dlp_model_free(struct dlp_model *model)
 	dlp_queues_fini(model);
 	dlp_threads_fini(model);
 	dlp_stages_fini(model);
+	dlp_identities_fini(model);
 	dlp_map_fini(&model->priv->by_pid);
 	dlp_map_fini(&model->priv->by_label);
 	free(model->priv->labels);

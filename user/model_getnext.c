@@ -186,7 +186,7 @@ static struct dlp_iterator *choose(struct dlp_model *model, const struct dlp_thr
 }
 
 /* Were events lost? The kernel's side tells at each interval. */
-static bool lossy(const struct dlp_model *model)
+bool dlp_lossy(const struct dlp_model *model)
 {
 	return model->getnext_lost || model->counters.value[DLP_CNT_RING_FULL] ||
 	       model->counters.recursion_misses;
@@ -195,7 +195,7 @@ static bool lossy(const struct dlp_model *model)
 /* Starting up: of some worker it is not known yet what it was asked for. */
 static bool unlinked(const struct dlp_model *model, const struct dlp_iterator *it)
 {
-	return it->num_workers > (int)it->state->pipe_cnt && (!it->next_index || !lossy(model));
+	return it->num_workers > (int)it->state->pipe_cnt && (!it->next_index || !dlp_lossy(model));
 }
 
 /* The call read a result itself: reads stop at the batch to return. */
@@ -317,7 +317,7 @@ static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
 			loader->prefetch = it->in_flight_max;
 		return;
 	}
-	if (!lossy(model))
+	if (!dlp_lossy(model))
 		return;
 	if (!it->unordered) {
 		least = next - (int64_t)it->in_flight_max;
@@ -515,13 +515,14 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	dlp_idle_call(model, it->loader, call);
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
+	err = dlp_identity_call(model, it, !data, index);
 	it->state->calls++;
 	it->state->over = !data;
 	state->recv_iterator = 0;
 	note_order(model, state, it->id);
 	state->last_end_ns = dlp_max(state->last_end_ns, call->end_ns);
 	state->recv_first_ns = 0;
-	return 0;
+	return err;
 }
 
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)

@@ -72,6 +72,7 @@ struct dlp_iterator_state {
 	uint64_t reset_ns; /* when its epoch began; 0 = before we looked */
 	uint64_t calls;	   /* GetNext calls since then */
 	bool over;	   /* the newest of them ended the epoch */
+	uint64_t ask_min, ask_max; /* bytes of its first index messages; 0 = none seen */
 	uint64_t settling; /* calls by which in_flight_max was measured */
 	uint64_t final_ns; /* newest final signal to its workers */
 	uint64_t finals_ns; /* first one of those sent in a row */
@@ -180,6 +181,22 @@ struct dlp_calls {
 	size_t cnt;
 };
 
+/* What tells a loader from another one of the same kind, see model_identity.c. */
+struct dlp_identity {
+	uint64_t ask_min, ask_max;     /* bytes of the first index messages; 0 = not known */
+	uint64_t epoch_min, epoch_max; /* batches of its whole epochs; 0 = there was none yet */
+	uint64_t reached;  /* most batches of an epoch, cut short or not, before the newest one; */
+	uint64_t reaching; /* the same of that one */
+	bool varies;	   /* the lengths of its epochs say nothing */
+	uint32_t next;	   /* loader that came after it the last time; 0 = none did yet */
+	uint32_t prior;	   /* and before it */
+	uint64_t turn;	   /* when it was bound last; grows; 0 = never */
+	uint32_t iterator; /* that was bound last; 0 = it has gone to another loader */
+	/* the account, the sizes and the turn as they were before that */
+	struct dlp_loader *before; /* owned; NULL = none */
+	uint64_t old_ask_min, old_ask_max, old_turn;
+};
+
 struct dlp_model_priv {
 	bool open;
 	uint64_t sweep_ns; /* earliest base reading: threads traced since are born later */
@@ -214,6 +231,8 @@ struct dlp_model_priv {
 	struct dlp_idle idle[DLP_IDLE_MAX]; /* idle times not set against GetNext calls yet */
 	size_t idle_cnt;
 	struct dlp_calls calls[DLP_MODEL_LOADERS_MAX]; /* by position of the loader */
+	struct dlp_identity identity[DLP_MODEL_LOADERS_MAX]; /* likewise */
+	uint64_t turns; /* given so far */
 	struct dlp_interval_stats now; /* of the interval that runs */
 	uint64_t exposed_before;       /* exposed_ns when it began */
 };
@@ -334,6 +353,12 @@ bool dlp_batch_waited(const struct dlp_iterator *it, const struct dlp_batch *bat
 /* Ties the iterator to the loader it belongs to; 0, -ENOMEM, -ENOSPC. */
 int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t tid, uint32_t label);
 struct dlp_loader *dlp_loader_find(struct dlp_model *model, uint32_t id);
+/* Another one of the same kind; NULL: *err = -ENOMEM, -ENOSPC. Moves the array of loaders. */
+struct dlp_loader *dlp_loader_like(struct dlp_model *model, const struct dlp_loader *like,
+				   int *err);
+/* Has another iterator that is in use: then this one belongs to a different DataLoader. */
+bool dlp_loader_occupied(const struct dlp_model *model, const struct dlp_loader *loader,
+			 const struct dlp_iterator *it);
 /* The iterator without messages of this label and thread; made if need be. */
 struct dlp_iterator *dlp_loader_plain(struct dlp_model *model, const struct dlp_call *call,
 				      int *err);
@@ -341,6 +366,25 @@ void dlp_loader_label(struct dlp_model *model, const struct dlp_label *label);
 /* Class of the iterator that a label names; length in *ret_len, 0 = not such a label. */
 const char *dlp_label_type(const char *text, size_t *ret_len);
 bool dlp_label_single(const struct dlp_model *model, uint32_t label);
+
+/* model_identity.c */
+/* An index message for this iterator, so large. */
+void dlp_identity_ask(struct dlp_iterator *it, uint64_t bytes);
+/* Can the iterator be this loader's, by the size of its batches? */
+bool dlp_identity_fits(const struct dlp_model *model, const struct dlp_loader *loader,
+		       const struct dlp_iterator *it);
+/* Of two that it can be, is it rather a's than b's? */
+bool dlp_identity_rather(const struct dlp_model *model, const struct dlp_iterator *it,
+			 const struct dlp_loader *a, const struct dlp_loader *b);
+/* Before the iterator adds anything to the loader's account. 0 or -ENOMEM. */
+int dlp_identity_bind(struct dlp_model *model, const struct dlp_iterator *it,
+		      struct dlp_loader *loader);
+/*
+ * A call returned the batch (-1 = which one is not known), or ended the epoch. May find that the
+ * iterator is another loader's, and moves the array of loaders then. 0 or -ENOMEM.
+ */
+int dlp_identity_call(struct dlp_model *model, struct dlp_iterator *it, bool over, int64_t index);
+void dlp_identities_fini(struct dlp_model *model);
 
 /* model_system.c */
 void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev);
@@ -374,6 +418,7 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 		      struct dlp_iterator *it, const struct dlp_call *call);
 
 /* model_getnext.c */
+bool dlp_lossy(const struct dlp_model *model); /* were events lost, as far as told yet? */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
 
 /* model_stage.c */

@@ -31,6 +31,7 @@ static int note_ask(struct dlp_model *model, struct dlp_iterator *it, uint32_t w
 
 	if (ask->index > it->state->max_index)
 		it->state->max_index = ask->index;
+	dlp_identity_ask(it, ask->bytes);
 	/* delivered before its pipe was known to belong here */
 	if (ask->index < it->next_index && !it->unordered && !dlp_batch_find(it, ask->index))
 		return 0;

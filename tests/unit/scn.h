@@ -34,6 +34,7 @@ struct scn_conf {
 	int shard[SCN_WORKERS_MAX]; /* iterable: batches each worker has */
 	uint64_t (*produce)(int64_t index, int worker); /* NULL = 10 ms */
 	uint64_t bytes;	 /* of a result; 0 = 500 */
+	uint64_t (*ask)(int64_t index); /* bytes of an index message; NULL = about 100 */
 	uint32_t label;
 	uint32_t group; /* ids of its workers: 2000 + 100 * group + number */
 	bool (*error)(int64_t index, int worker); /* an exception in place of the batch; NULL = never */

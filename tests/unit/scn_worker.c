@@ -28,6 +28,13 @@ uint64_t scn_result_bytes(const struct scn_iter *it, const struct result *res)
 	return it->conf.bytes ? it->conf.bytes : 500;
 }
 
+static uint64_t ask_bytes(const struct scn_iter *it, int64_t index, enum what what)
+{
+	if (what == MSG_INDEX && it->conf.ask)
+		return it->conf.ask(index);
+	return 100 + (uint64_t)index % 7;
+}
+
 /* Its feeder thread sends the result on the way that all workers share. */
 static void answer(struct scn *scn, struct scn_iter *it, int number, struct result res)
 {
@@ -90,7 +97,7 @@ static void gets(struct scn *scn, struct scn_iter *it, int number, int64_t index
 
 	idle_until(scn, w, taken);
 	scn_message(scn, &(struct scn_msg){ taken, w->pid, w->pid, DLP_MSG_RECV, w->inode,
-					    100 + (uint64_t)index % 7, what, index });
+					    ask_bytes(it, index, what), what, index });
 	if (what == MSG_INDEX && !scn_proc(scn, w->pid)->first_ns)
 		scn_proc(scn, w->pid)->first_ns = taken;
 	if (what == MSG_RESUME) {
@@ -124,7 +131,7 @@ void scn_put(struct scn *scn, struct scn_iter *it, int number, int64_t index, en
 		asked = w->asked_ns + 5 * US;
 	w->asked_ns = asked;
 	scn_message(scn, &(struct scn_msg){ asked, SCN_TRAINER, FEEDER_TID + w->pid, DLP_MSG_SEND,
-					    w->inode, 100 + (uint64_t)index % 7, what, index });
+					    w->inode, ask_bytes(it, index, what), what, index });
 	gets(scn, it, number, index, what, asked);
 }
 
