@@ -372,6 +372,7 @@ int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	if (!thread)
 		return err;
 	priv->dead_thread_cnt -= thread->dead;
+	fold_pool(model, thread);
 	free(thread->state_priv);
 	thread_init(thread, ev->child_tgid, ev->child_tid);
 	thread->born_ns = ev->hdr.ts_ns;
