@@ -61,9 +61,9 @@ ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-ma
 	$(SANFLAGS) $(CFLAGS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
 	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
-ALL_LDFLAGS := $(SANFLAGS) -pie -Wl,-z,relro,-z,now \
+ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 	$(if $(LIBBPF_DIR),-L$(LIBBPF_DIR)/lib -Wl$(comma)-rpath$(comma)$(LIBBPF_DIR)/lib) $(LDFLAGS)
-LDLIBS := -lbpf -lelf -lz -ljansson -lm
+LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lm
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
 	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \
@@ -176,6 +176,29 @@ $(IT_BIN): $(B)/%: $(B)/%.o
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lpthread)
 
+# ---- fuzzing -----------------------------------------------------------------------------------
+# Targets of libFuzzer, which only clang has; the unit tier runs the corpus through the same code.
+FUZZ_SECONDS ?= 60
+FUZZ_HELP_OBJ := $(B)/tests/unit/record_make.o
+$(B)/tests/fuzz/fuzz_replay: $(B)/tests/fuzz/fuzz_replay.o $(B)/tests/fuzz/mutate_replay.o $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,-fsanitize=fuzzer $(LDLIBS))
+$(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(FUZZ_HELP_OBJ) $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,$(LDLIBS))
+$(B)/tests/fuzz/make_corpus.o: ALL_CPPFLAGS += -Itests/unit
+
+.PHONY: fuzz fuzz-corpus
+fuzz: ## feed damaged recordings to replay for FUZZ_SECONDS= (60)
+	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined \
+		build/fuzz/tests/fuzz/fuzz_replay
+	$(Q)mkdir -p build/fuzz/corpus/replay build/fuzz/found
+	$(Q)build/fuzz/tests/fuzz/fuzz_replay -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+		-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
+		-artifact_prefix=build/fuzz/found/ build/fuzz/corpus/replay tests/fuzz/corpus/replay
+fuzz-corpus: $(B)/tests/fuzz/make_corpus
+	$(Q)$< tests/fuzz/corpus/replay
+
 # What tests/run.sh asks for. test_layout reads the linked BPF object while it runs.
 .PHONY: build-unit build-bpf build-integration list-unit list-bpf
 build-unit: $(UNIT_BIN) $(BPF_LINKED)
@@ -185,7 +208,7 @@ list-unit list-bpf: list-%:
 	@printf '%s\n' $(if $(filter unit,$*),$(UNIT_BIN),$(BT_BIN))
 
 # ---- for people --------------------------------------------------------------------------------
-.PHONY: deps demo test test-unit test-bpf test-integration bench
+.PHONY: deps demo test test-unit test-bpf test-integration test-scenarios-short test-scenarios bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -206,13 +229,19 @@ test-bpf: ## tests that load the BPF programs (root)
 test-integration: ## tests on real PyTorch training (root)
 	$(Q)tests/run.sh integration
 
+test-scenarios-short: ## the part of them that `make test` runs (root)
+	$(Q)tests/run.sh scenarios-short
+
+test-scenarios: ## training jobs of known trouble, what must be said about each (root, takes long)
+	$(Q)tests/run.sh scenarios
+
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo
 	$(Q)$(MAKE) $(JOBS) all
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
 .PHONY: lint lint-shell lint-cppcheck lint-tidy lint-clang format-check
-LINT_C := $(USER_SRC) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
+LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
 lint: ## shellcheck, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:

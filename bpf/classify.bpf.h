@@ -7,6 +7,7 @@
 #define DLP_CLASSIFY_BPF_H
 
 #include "compat.bpf.h"
+#include "file.bpf.h"
 #include "logic.bpf.h"
 
 /* Task states (include/linux/sched.h), fixed since 2.6. */
@@ -14,22 +15,6 @@
 #define DLP_TASK_TRACED	 0x8
 
 #define DLP_AF_UNIX 1
-
-/* The open file behind a descriptor of the task, NULL when there is none. */
-static __always_inline struct file *task_file(struct task_struct *task, u64 fd)
-{
-	struct files_struct *files = task->files;
-	struct file *file = NULL;
-	struct fdtable *table;
-
-	if (!files)
-		return NULL;
-	table = files->fdt;
-	if (!table || fd >= table->max_fds)
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
-	return file;
-}
 
 /*
  * An index pipe is one the trainer was seen writing batch indices into. Until the first such
@@ -153,17 +138,127 @@ enum dlp_meeting {
 	DLP_WAS_BLOCKED, /* it has been woken since: in_iowait is gone, its registers are not */
 };
 
-/* Why a task is, or was, off the CPU. Out of line: two places use it, and code that is not run is cold. */
-static __noinline int classify(struct task_struct *task, struct dlp_thread *thread,
-				     u32 task_state, enum dlp_meeting met, struct dlp_blocked *ret)
+/* What a blocked system call waits on, when that is a file. */
+struct dlp_awaited {
+	u64 fd;
+	bool sync;	  /* it is being written to its device */
+	bool like_loader; /* polled as the DataLoader polls its index pipe */
+};
+
+/* A system call that waits for no file, or for none yet: true, and ret says why. */
+static __always_inline bool blocked_without_file(struct dlp_thread *thread, u32 class,
+						 const struct dlp_call *call, bool iowait,
+						 struct dlp_blocked *ret)
+{
+	switch (class) {
+	case DLP_SC_FUTEX:
+		if (iowait)
+			ret->state = DLP_ST_FAULT;
+		else
+			blocked_on_futex(thread, call->arg[0], ret);
+		return true;
+	case DLP_SC_SLEEP:
+		ret->state = DLP_ST_SLEEP;
+		return true;
+	case DLP_SC_AIO:
+		ret->state = DLP_ST_DISK;
+		return true;
+	case DLP_SC_PATH:
+		ret->state = iowait ? DLP_ST_DISK : DLP_ST_FS;
+		return true;
+	case DLP_SC_LOCK:
+		ret->state = iowait ? DLP_ST_FAULT : DLP_ST_LOCK;
+		return true;
+	case DLP_SC_CHILD:
+		ret->state = DLP_ST_PIPE;
+		return true;
+	case DLP_SC_OTHER:
+		if (iowait)
+			ret->state = DLP_ST_FAULT;
+		return true;
+	}
+	return false;
+}
+
+/* poll(): the first descriptor; false when there is none to look at, and ret says why. */
+static __always_inline bool polled_file(struct dlp_thread *thread, const struct dlp_call *call,
+					enum dlp_meeting met, struct dlp_awaited *awaited,
+					struct dlp_blocked *ret)
+{
+	struct pollfd pollfd = { .fd = -1 };
+
+	if (!call->arg[1]) {
+		ret->state = DLP_ST_SLEEP;
+		return false;
+	}
+	if (met != DLP_BLOCKING) {
+		/* its memory is out of reach: right again at its next switch */
+		ret->state = waits_for_index(thread, 0, true) ? DLP_ST_IDLE : DLP_ST_PIPE;
+		return false;
+	}
+	if (bpf_probe_read_user(&pollfd, sizeof(pollfd), (void *)call->arg[0])) {
+		dlp_count(DLP_CNT_CLASSIFY_FAULT);
+		return false;
+	}
+	awaited->fd = (u32)pollfd.fd;
+	awaited->like_loader = call->arg[1] == 1 && call->arg[2] > 0 && call->arg[2] <= 5000;
+	return true;
+}
+
+/* The same for select(). */
+static __always_inline bool selected_file(const struct dlp_call *call, enum dlp_meeting met,
+					  struct dlp_awaited *awaited, struct dlp_blocked *ret)
+{
+	if (!call->arg[0]) {
+		ret->state = DLP_ST_SLEEP;
+		return false;
+	}
+	if (met != DLP_BLOCKING) {
+		ret->state = DLP_ST_PIPE;
+		return false;
+	}
+	awaited->fd = (u32)select_first(call->arg[1], call->arg[2]);
+	return true;
+}
+
+/* The file a system call waits on; false when ret says all there is to say. */
+static __always_inline bool blocked_with_file(struct dlp_thread *thread, u32 class,
+					      const struct dlp_call *call, enum dlp_meeting met,
+					      struct dlp_awaited *awaited, struct dlp_blocked *ret)
+{
+	awaited->fd = (u32)call->arg[0];
+	switch (class) {
+	case DLP_SC_FD1:
+		awaited->fd = (u32)call->arg[1];
+		return true;
+	case DLP_SC_SYNC:
+		awaited->sync = true;
+		return true;
+	case DLP_SC_FCNTL:
+		if (!dlp_fcntl_locks(call->arg[1]))
+			return true;
+		ret->state = DLP_ST_LOCK;
+		return false;
+	case DLP_SC_POLL:
+		return polled_file(thread, call, met, awaited, ret);
+	case DLP_SC_SELECT:
+		return selected_file(call, met, awaited, ret);
+	}
+	return true;
+}
+
+/*
+ * Why a task is, or was, off the CPU. Out of line: two places use it, and code that is not run is
+ * cold.
+ */
+static __noinline int classify(struct task_struct *task, struct dlp_thread *thread, u32 task_state,
+			       enum dlp_meeting met, struct dlp_blocked *ret)
 {
 	bool iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+	struct dlp_awaited awaited = {};
 	struct dlp_call call;
-	struct pollfd pollfd = { .fd = -1 };
-	bool sync = false, like_loader = false;
 	struct file *file;
 	u32 class;
-	u64 fd;
 
 	ret->object = 0;
 	ret->dev = 0;
@@ -181,78 +276,10 @@ static __noinline int classify(struct task_struct *task, struct dlp_thread *thre
 	if (call.nr >= DLP_SYSCALL_MAX)
 		return 0;
 	class = dlp_cfg.syscall_class[call.nr];
-	fd = (u32)call.arg[0];
-	switch (class) {
-	case DLP_SC_FUTEX:
-		if (iowait)
-			ret->state = DLP_ST_FAULT;
-		else
-			blocked_on_futex(thread, call.arg[0], ret);
+	if (blocked_without_file(thread, class, &call, iowait, ret) ||
+	    !blocked_with_file(thread, class, &call, met, &awaited, ret))
 		return 0;
-	case DLP_SC_SLEEP:
-		ret->state = DLP_ST_SLEEP;
-		return 0;
-	case DLP_SC_AIO:
-		ret->state = DLP_ST_DISK;
-		return 0;
-	case DLP_SC_PATH:
-		ret->state = iowait ? DLP_ST_DISK : DLP_ST_FS;
-		return 0;
-	case DLP_SC_LOCK:
-		ret->state = iowait ? DLP_ST_FAULT : DLP_ST_LOCK;
-		return 0;
-	case DLP_SC_CHILD:
-		ret->state = DLP_ST_PIPE;
-		return 0;
-	case DLP_SC_FCNTL:
-		if (dlp_fcntl_locks(call.arg[1])) {
-			ret->state = DLP_ST_LOCK;
-			return 0;
-		}
-		break;
-	case DLP_SC_FD1:
-		fd = (u32)call.arg[1];
-		break;
-	case DLP_SC_SYNC:
-		sync = true;
-		break;
-	case DLP_SC_POLL:
-		if (!call.arg[1]) {
-			ret->state = DLP_ST_SLEEP;
-			return 0;
-		}
-		if (met != DLP_BLOCKING) {
-			/* its memory is out of reach: right again at its next switch */
-			ret->state = waits_for_index(thread, 0, true) ? DLP_ST_IDLE : DLP_ST_PIPE;
-			return 0;
-		}
-		if (bpf_probe_read_user(&pollfd, sizeof(pollfd), (void *)call.arg[0])) {
-			dlp_count(DLP_CNT_CLASSIFY_FAULT);
-			return 0;
-		}
-		fd = (u32)pollfd.fd;
-		like_loader = call.arg[1] == 1 && call.arg[2] > 0 && call.arg[2] <= 5000;
-		break;
-	case DLP_SC_SELECT:
-		if (!call.arg[0]) {
-			ret->state = DLP_ST_SLEEP;
-			return 0;
-		}
-		if (met != DLP_BLOCKING) {
-			ret->state = DLP_ST_PIPE;
-			return 0;
-		}
-		fd = (u32)select_first(call.arg[1], call.arg[2]);
-		break;
-	case DLP_SC_EPOLL:
-	case DLP_SC_FD:
-		break;
-	default:
-		if (iowait)
-			ret->state = DLP_ST_FAULT;
-		return 0;
-	}
-	file = task_file(task, fd);
+	file = dlp_task_file(task, awaited.fd);
 	if (!file) {
 		/* close() has already taken the file away; on a remote file system it still waits */
 		if (iowait)
@@ -263,7 +290,8 @@ static __noinline int classify(struct task_struct *task, struct dlp_thread *thre
 		blocked_on_epoll(thread, file, ret);
 	else
 		/* what was read from a disk and is over can only be taken for that */
-		blocked_on_file(thread, file, iowait, sync || met == DLP_WAS_BLOCKED, like_loader, ret);
+		blocked_on_file(thread, file, iowait, awaited.sync || met == DLP_WAS_BLOCKED,
+				awaited.like_loader, ret);
 	return 0;
 }
 

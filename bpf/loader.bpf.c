@@ -195,6 +195,35 @@ static __always_inline u32 label_weight(const struct label_value *label)
 	return seen < every ? 0 : every;
 }
 
+/*
+ * Python's call of any torch operator, on its way to the C++ function: for record_function's a third
+ * of the way from __next__ (measured: 102 us on average behind it without, 68 with this).
+ */
+SEC("uprobe")
+int dlp_dispatch(struct pt_regs *ctx __attribute__((unused)))
+{
+	struct dlp_thread *thread = dlp_thread_current();
+
+	if (thread)
+		thread->dispatch_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Longer ago it was another operator's; its own takes some 30 us. */
+#define DISPATCH_REACH_NS 1000000
+
+/* When the scope that is entered now began: at its dispatch, if the thread never left the CPU since. */
+static __always_inline u64 scope_start(struct dlp_thread *thread, u64 now)
+{
+	u64 dispatch_ns = thread->dispatch_ns;
+
+	thread->dispatch_ns = 0;
+	/* before the last switch the clock cannot be read any more */
+	if (!dispatch_ns || dispatch_ns < thread->since_ns || now - dispatch_ns > DISPATCH_REACH_NS)
+		return now;
+	return dispatch_ns;
+}
+
 /* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
@@ -214,7 +243,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	else
 		find_label(thread, text, now, &key, &label);
 	/* also without a label: its exit will come */
-	dlp_scope_push(thread, label.id, label.flags, label_weight(&label), now);
+	dlp_scope_push(thread, label.id, label.flags, label_weight(&label), scope_start(thread, now));
 	return 0;
 }
 

@@ -77,6 +77,7 @@ struct dlp_thread {
 	/* What every scope touches; one more cache line costs it 50 to 100 ns. */
 	u32 depth; /* open scopes, those deeper than DLP_SCOPE_DEPTH included */
 	u32 getnext_depth;
+	u64 dispatch_ns; /* last call of a torch operator from Python; 0 = none, or used */
 	u64 getnext_since_ns;
 	u32 getnext_frame; /* index of that frame, valid while getnext_since_ns is set */
 	u32 send_expect; /* length word sent on its own: bytes of the body that must follow */

@@ -90,6 +90,9 @@ int dlp_exit(u64 *ctx)
 		event->traced_ns = thread->traced_ns;
 		event->cpu_ns = task->se.sum_exec_runtime;
 		event->exit_code = task->exit_code;
+		event->minflt = task->min_flt;
+		event->utime_ns = task->utime;
+		event->stime_ns = task->stime;
 		dlp_submit(event);
 	}
 	thread->flags |= DLP_THREAD_DEAD;

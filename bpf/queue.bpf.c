@@ -12,6 +12,7 @@
  * over AF_UNIX sockets with the same framing, so only FIFOs count.
  */
 #include "compat.bpf.h"
+#include "file.bpf.h"
 #include "logic.bpf.h"
 
 /* Lengths from 2 GB up use another form (-1, then 8 bytes): no queue message is that long. */
@@ -37,17 +38,9 @@ struct message {
 /* Inode of a descriptor of the current task if it is a FIFO, else 0. */
 static __always_inline u64 fifo_inode(u32 fd)
 {
-	/* a plain pointer: this is rare, and works where the typed one does not exist */
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct file **fds, *file = NULL;
-	struct fdtable *table;
+	struct file *file = dlp_task_file(bpf_get_current_task_btf(), fd);
 	struct inode *inode;
 
-	table = BPF_CORE_READ(task, files, fdt);
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	fds = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	if (!file)
 		return 0;
 	inode = BPF_CORE_READ(file, f_inode);
@@ -76,6 +69,7 @@ static __noinline int send_message(struct dlp_thread *thread, const struct messa
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct task_struct *task;
 	struct dlp_ev_msg *event;
 	u64 inode = msg->inode;
 	u32 one = 1;
@@ -98,6 +92,10 @@ static __noinline int send_message(struct dlp_thread *thread, const struct messa
 	event->prefix_len = msg->prefix_len;
 	__builtin_memcpy(event->prefix, msg->prefix, sizeof(event->prefix));
 	dlp_clock_read(thread, now, &event->clock);
+	task = (struct task_struct *)bpf_get_current_task();
+	event->minflt = BPF_CORE_READ(task, min_flt);
+	event->utime_ns = BPF_CORE_READ(task, utime);
+	event->stime_ns = BPF_CORE_READ(task, stime);
 	dlp_submit(event);
 	return 0;
 }

@@ -66,8 +66,8 @@ static __always_inline void count_getnext(struct dlp_thread *thread, const struc
 /* The innermost scope ends; `now` may lie before the present, but not before the last switch. */
 static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 {
-	struct dlp_clock clock, split;
 	struct dlp_ev_scope *event;
+	struct dlp_clock split;
 	struct dlp_frame *frame;
 	u32 at;
 
@@ -83,8 +83,7 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 	charge_parent(thread, at, frame, now);
 	if (!frame->weight)
 		return 0;
-	dlp_clock_read(thread, now, &clock);
-	split = clock;
+	dlp_clock_read(thread, now, &split);
 	dlp_clock_sub(&split, &frame->clock);
 	if (frame->flags & DLP_SCOPE_GETNEXT)
 		count_getnext(thread, frame, &split, now);
@@ -98,7 +97,11 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 	event->split = split;
 	event->child_ns = frame->child_ns;
 	event->weight = frame->weight;
-	event->clock = clock;
+	/*
+	 * The same reading once more. Kept on the stack beside `split`, the verifier would follow its
+	 * values through every branch of dlp_clock_sub(): 190,000 instructions instead of 900.
+	 */
+	dlp_clock_read(thread, now, &event->clock);
 	dlp_submit(event);
 	return 0;
 }

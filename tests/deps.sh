@@ -62,6 +62,7 @@ need_for_build() {
 	need libbpf-dev has_header bpf/libbpf.h
 	need libelf-dev has_header gelf.h
 	need zlib1g-dev has_header zlib.h
+	need libzstd-dev has_header zstd.h
 	need libjansson-dev has_header jansson.h
 }
 
@@ -70,6 +71,9 @@ need_for_test() {
 	need clang-tidy has_command clang-tidy
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
+	# disks and file systems of the scenarios
+	need e2fsprogs has_command mkfs.ext4
+	need mount has_command losetup
 }
 
 # Importing torch takes seconds, so it is asked once.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Runs the tests and counts each one: tests/run.sh [lint|unit|bpf|integration]... (default: all).
+# Runs the tests and counts each one: tests/run.sh [lint|unit|bpf|integration|scenarios-short|
+# scenarios]... (default: all but the long form of the scenarios).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -61,6 +62,19 @@ kill_leftovers() {
 	return 0
 }
 
+# Lets what was interrupted undo what it had set up.
+end_leftovers() {
+	local pids
+
+	pids=$(marked_pids)
+	# shellcheck disable=SC2086 # one word per pid
+	[ -z "$pids" ] || kill -TERM $pids 2>/dev/null
+	for _ in {1..100}; do
+		[ -n "$(marked_pids)" ] || break
+		sleep 0.1
+	done
+}
+
 finish() {
 	trap - EXIT INT TERM
 	kill_leftovers
@@ -81,7 +95,9 @@ finish() {
 }
 
 interrupted() {
+	trap '' INT TERM
 	fail "interrupted${current:+ in $current}"
+	end_leftovers
 	finish
 }
 
@@ -249,30 +265,43 @@ tier_bpf() {
 	done
 }
 
-tier_integration() {
-	local reason python
+# python_tests NAME LIMIT_S SCRIPT ARGS...: a program of tests on real PyTorch training
+python_tests() {
+	local name=$1 limit=$2 reason python
 
-	printf 'integration\n'
+	shift 2
+	printf '%s\n' "$name"
 	reason=$(no_bpf)
 	if [ -z "$reason" ] && ! python=$(find_python); then
 		reason='no Python with torch (make deps installs one)'
 	fi
 	if [ -n "$reason" ]; then
-		skip integration "$reason"
+		skip "$name" "$reason"
 		return
 	fi
-	build integration build-integration || return
-	SHOW=1 PYTHON=$python PYTHONUNBUFFERED=1 test_program integration 1500 \
-		"$python" tests/integration/run.py
+	build "$name" build-integration || return
+	SHOW=1 PYTHON=$python PYTHONUNBUFFERED=1 test_program "$name" "$limit" "$python" "$@"
+}
+
+tier_integration() {
+	python_tests integration 1500 tests/integration/run.py
+}
+
+tier_scenarios_short() {
+	python_tests scenarios-short 900 tests/scenarios/run.py --short
+}
+
+tier_scenarios() {
+	python_tests scenarios 7200 tests/scenarios/run.py
 }
 
 tiers=("$@")
-[ $# -gt 0 ] || tiers=(lint unit bpf integration)
+[ $# -gt 0 ] || tiers=(lint unit bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | bpf | integration) ;;
+	lint | unit | bpf | integration | scenarios-short | scenarios) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|bpf|integration]...'
+		say 'usage: tests/run.sh [lint|unit|bpf|integration|scenarios-short|scenarios]...'
 		exit 2
 		;;
 	esac
@@ -293,6 +322,6 @@ if [ $# -eq 0 ] && ! tests/deps.sh test; then
 	fi
 fi
 for tier in "${tiers[@]}"; do
-	"tier_$tier"
+	"tier_${tier//-/_}"
 done
 finish

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "record_file.h"
 #include "util.h"
 
 #define RING_BYTES_DEFAULT (4u << 20)
@@ -107,28 +108,57 @@ static int take_labels(struct dlp_options *options, const char *arg, char *why, 
 	return 0;
 }
 
-static int take_ring_size(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+static int take_record(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), factor = 1, value;
+	return take_file(arg, &options->record, why, why_size);
+}
+
+/* A whole number of bytes, `units` ("KMG") understood. 0 or -EINVAL. */
+static int parse_bytes(const char *arg, const char *units, uint64_t *ret)
+{
 	size_t len = strlen(arg);
+	unsigned int shift = 0;
+	const char *unit;
 	char digits[24];
 
-	if (len && (arg[len - 1] == 'K' || arg[len - 1] == 'M')) {
-		factor = arg[len - 1] == 'K' ? 1u << 10 : 1u << 20;
+	unit = len ? strchr(units, arg[len - 1]) : NULL;
+	if (unit && *unit) {
+		shift = 10 * (unsigned int)(unit - units + 1);
 		len--;
 	}
 	if (!len || len >= sizeof(digits))
-		goto invalid;
+		return -EINVAL;
 	memcpy(digits, arg, len);
 	digits[len] = '\0';
-	if (dlp_parse_u64(digits, &value) || value > RING_BYTES_MAX / factor)
-		goto invalid;
-	value *= factor;
-	if (value < page || value & (value - 1))
-		goto invalid;
-	options->ring_bytes = (uint32_t)value;
+	if (dlp_parse_u64(digits, ret) || *ret > UINT64_MAX >> shift)
+		return -EINVAL;
+	*ret <<= shift;
 	return 0;
-invalid:
+}
+
+static int take_record_max(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	uint64_t value;
+
+	if (!parse_bytes(arg, "KMG", &value) && value >= DLP_REC_MAX_LEAST &&
+	    value <= DLP_REC_MAX_MOST) {
+		options->record_max = value;
+		return 0;
+	}
+	say(why, why_size, "not a number of bytes from %uM to %lluG (like 64M, 1G)",
+	    DLP_REC_MAX_LEAST >> 20, DLP_REC_MAX_MOST >> 30);
+	return -EINVAL;
+}
+
+static int take_ring_size(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), value;
+
+	if (!parse_bytes(arg, "KM", &value) && value >= page && value <= RING_BYTES_MAX &&
+	    !(value & (value - 1))) {
+		options->ring_bytes = (uint32_t)value;
+		return 0;
+	}
 	say(why, why_size, "not a power of two of bytes from %lluK to 2048M",
 	    (unsigned long long)page >> 10);
 	return -EINVAL;
@@ -194,6 +224,9 @@ static const struct cli_option {
 	{ "interval", "SECONDS", take_interval,
 	  "one line per interval; default 1, at least 100ms" },
 	{ "quiet", NULL, take_quiet, "no lines per interval, only the summary" },
+	{ "record", "FILE", take_record, "record all events there, for dlprof-bpf replay" },
+	{ "record-max", "BYTES", take_record_max,
+	  "keep only the newest so many of the recording: 64M, 1G" },
 	{ "events", "FILE", take_events, "write every event as a line of text (for debugging)" },
 	{ "labels", "GLOB", take_labels,
 	  "only the record_function labels that match (repeatable)" },
@@ -221,7 +254,8 @@ static void list_withouts(FILE *out)
 void dlp_cli_help(FILE *out)
 {
 	fputs("usage: dlprof-bpf --pid PID [options]\n"
-	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n\n"
+	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n"
+	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE]\n\n"
 	      "Watches a PyTorch training job and says whether, and why, it waits for data.\n"
 	      "The job is not changed, stopped or restarted.\n\n"
 	      "A command is started as the user who called sudo, and watched from the moment that\n"
@@ -296,17 +330,21 @@ static int take_command(int argc, char **argv, const char *last_arg, struct dlp_
 	return -EINVAL;
 }
 
-int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size)
+/* The others say how to watch. */
+static bool fits_replay(const struct cli_option *option)
 {
-	const char *last_arg = NULL;
+	return option->take == take_summary || option->take == take_events ||
+	       option->take == take_help || option->take == take_version;
+}
+
+/* Options up to the first word that is none, which optind then tells. */
+static int take_options(int argc, char **argv, struct dlp_options *ret, const char **ret_last,
+			char *error, size_t error_size)
+{
 	struct option longs[OPTION_CNT + 1] = { 0 };
 	char why[256] = "";
 	int code;
 
-	memset(ret, 0, sizeof(*ret));
-	ret->interval_ns = DLP_NS_PER_S;
-	ret->long_wait_ns = DLP_NS_PER_MS;
-	ret->ring_bytes = RING_BYTES_DEFAULT;
 	for (size_t i = 0; i < OPTION_CNT; i++) {
 		longs[i].name = table[i].name;
 		longs[i].has_arg = table[i].arg ? required_argument : no_argument;
@@ -321,7 +359,12 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 		if (code == '?' || code == ':')
 			return bad_option(code, argc, argv, error, error_size);
 		option = &table[code - OPTION_BASE];
-		last_arg = optarg;
+		*ret_last = optarg;
+		if (ret->replay && !fits_replay(option)) {
+			say(error, error_size, "--%s is for watching a job, not for replay; try 'dlprof-bpf --help'",
+			    option->name);
+			return -EINVAL;
+		}
 		if (option->take(ret, optarg, why, sizeof(why))) {
 			char what[64];
 
@@ -331,5 +374,52 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 		if (ret->list || ret->help || ret->version)
 			return 0;
 	}
-	return take_command(argc, argv, last_arg, ret, error, error_size);
+	return 0;
+}
+
+/* replay FILE, with options on both sides of it; argv[0] is "replay". */
+static int parse_replay(int argc, char **argv, struct dlp_options *ret, char *error,
+			size_t error_size)
+{
+	const char *last = NULL;
+	int err;
+
+	ret->replay = "";
+	err = take_options(argc, argv, ret, &last, error, error_size);
+	if (err || ret->help || ret->version)
+		return err;
+	if (optind >= argc || !*argv[optind]) {
+		say(error, error_size, "replay: no recording given; try 'dlprof-bpf --help'");
+		return -EINVAL;
+	}
+	ret->replay = argv[optind];
+	/* the file takes the place of a program's name */
+	argc -= optind;
+	argv += optind;
+	err = take_options(argc, argv, ret, &last, error, error_size);
+	if (!err && optind < argc && !ret->help && !ret->version)
+		return usage_error(error, error_size, "unknown argument", argv[optind],
+				   "one recording at a time");
+	return err;
+}
+
+int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size)
+{
+	const char *last = NULL;
+	int err;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->interval_ns = DLP_NS_PER_S;
+	ret->long_wait_ns = DLP_NS_PER_MS;
+	ret->ring_bytes = RING_BYTES_DEFAULT;
+	if (argc > 1 && !strcmp(argv[1], "replay"))
+		return parse_replay(argc - 1, argv + 1, ret, error, error_size);
+	err = take_options(argc, argv, ret, &last, error, error_size);
+	if (err || ret->list || ret->help || ret->version)
+		return err;
+	if (ret->record_max && !ret->record) {
+		say(error, error_size, "--record-max needs --record FILE; try 'dlprof-bpf --help'");
+		return -EINVAL;
+	}
+	return take_command(argc, argv, last, ret, error, error_size);
 }

@@ -34,6 +34,9 @@ struct dlp_options {
 	const char *events;
 	const char *labels[DLP_LABEL_GLOBS_MAX]; /* label_cnt patterns; none = all labels */
 	size_t label_cnt;
+	const char *record;
+	uint64_t record_max; /* bytes; 0 = keep all */
+	const char *replay; /* the recording to read instead of watching; NULL = watch */
 	bool quiet, list, help, version;
 };
 

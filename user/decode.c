@@ -106,6 +106,13 @@ static void print_wait_place(FILE *out, int syscall, uint64_t object, uint32_t d
 		syscall, object, dev >> 20, dev & 0xfffff, magic);
 }
 
+static void print_usage(FILE *out, uint64_t minflt, uint64_t utime_ns, uint64_t stime_ns)
+{
+	print_number(out, "minflt", minflt);
+	print_number(out, "utime", utime_ns);
+	print_number(out, "stime", stime_ns);
+}
+
 static void print_counts(FILE *out, const struct dlp_thread_counts *counts)
 {
 	print_number(out, "getnext_cnt", counts->getnext_cnt);
@@ -159,6 +166,7 @@ static void print_msg(FILE *out, const struct dlp_ev_msg *ev)
 			fprintf(out, "%02x", ev->prefix[i]);
 	}
 	print_clock(out, "clock", &ev->clock);
+	print_usage(out, ev->minflt, ev->utime_ns, ev->stime_ns);
 }
 
 static void print_wait(FILE *out, const struct dlp_ev_wait *ev)
@@ -183,10 +191,8 @@ static void print_clock_event(FILE *out, const struct dlp_ev_clock *ev)
 	print_counts(out, &ev->counts);
 	print_number(out, "getnext_since", ev->getnext_since_ns);
 	print_clock(out, "getnext_now", &ev->getnext_now);
-	print_number(out, "minflt", ev->minflt);
+	print_usage(out, ev->minflt, ev->utime_ns, ev->stime_ns);
 	print_number(out, "majflt", ev->majflt);
-	print_number(out, "utime", ev->utime_ns);
-	print_number(out, "stime", ev->stime_ns);
 }
 
 static void print_block(FILE *out, const struct dlp_ev_block *ev)
@@ -208,6 +214,7 @@ static void print_exit(FILE *out, const struct dlp_ev_exit *ev)
 	print_clock(out, "clock", &ev->clock);
 	print_number(out, "cpu_time", ev->cpu_ns);
 	print_counts(out, &ev->counts);
+	print_usage(out, ev->minflt, ev->utime_ns, ev->stime_ns);
 }
 
 static void print_counters(FILE *out, const struct dlp_ev_counters *ev)

@@ -102,6 +102,11 @@ void dlp_diagnose(const struct dlp_model *model, const struct dlp_sums *since,
 void dlp_diagnose_loader(const struct dlp_model *model, const struct dlp_loader *loader,
 			 struct dlp_verdict *ret);
 
+/* Part of the phase that the trainer waited, 0..1. */
+double dlp_phase_ratio(const struct dlp_phase *phase);
+/* What it waited for; DLP_CAUSE_NONE when it hardly did, or nothing tells. */
+enum dlp_cause dlp_phase_cause(const struct dlp_model *model, const struct dlp_phase *phase);
+
 const char *dlp_cause_id(enum dlp_cause cause);
 const char *dlp_bottleneck_id(enum dlp_bottleneck bottleneck);
 const char *dlp_severity_id(enum dlp_severity severity);

@@ -13,6 +13,11 @@ double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause)
 	return facts->cost_ns > 0 ? facts->cost[cause] / facts->cost_ns : 0;
 }
 
+bool dlp_gil_is_mains(const struct dlp_facts *facts)
+{
+	return 2 * (double)facts->all.gil_ns > facts->cost[DLP_CAUSE_GIL_CONTENTION];
+}
+
 static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
 {
 	facts->cost[cause] += ns;
@@ -33,6 +38,13 @@ static double pool_work(const struct dlp_clock *pool, struct dlp_clock *ret)
 	return (double)dlp_split_sum(ret);
 }
 
+/* The workers' CPU time goes into page faults: copy-on-write of what they share, or new memory. */
+static bool copies_memory(const struct dlp_facts *facts)
+{
+	return !facts->main_makes && facts->system_time >= LIMIT(SYSTEM_TIME) &&
+	       facts->faults_per_ms >= LIMIT(FAULTS_PER_MS);
+}
+
 static void charge_state(struct dlp_facts *facts, unsigned int state, double ns)
 {
 	enum dlp_cause cause = dlp_cause_of_state(state, facts->main_makes);
@@ -41,8 +53,7 @@ static void charge_state(struct dlp_facts *facts, unsigned int state, double ns)
 		charge(facts, facts->cpu.lack, ns);
 		return;
 	}
-	if (state == DLP_ST_RUN && facts->system_time >= LIMIT(SYSTEM_TIME) &&
-	    facts->faults_per_ms >= LIMIT(FAULTS_PER_MS)) {
+	if (state == DLP_ST_RUN && copies_memory(facts)) {
 		charge(facts, DLP_CAUSE_MEMORY_PRESSURE, ns * facts->system_time);
 		ns *= 1 - facts->system_time;
 	}
@@ -59,6 +70,7 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 		charge(facts, DLP_CAUSE_LOCK_WAIT, ns);
 		return;
 	}
+	facts->helpers = work;
 	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
 		if (work.ns[state])
 			charge_state(facts, state, ns * (double)work.ns[state] / work_ns);
@@ -101,11 +113,17 @@ static void charge_behind(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	double behind = (double)all->behind_ns, handover = (double)all->handover_ns;
-	double unpickle = fmin(behind, (double)all->message_bytes * LIMIT(UNPICKLE_NS));
+	double unpickle = (double)all->message_bytes * LIMIT(UNPICKLE_NS) +
+			  (double)all->batches * LIMIT(UNPICKLE_BATCH_NS);
+	double busy = facts->idle >= 0 ? 1 - facts->idle : 0;
 
 	if (handover >= LIMIT(HANDED_OVER) * (handover + behind))
 		unpickle = behind;
-	charge(facts, DLP_CAUSE_BATCH_TRANSFER, handover + unpickle + (double)all->transfer_ns);
+	unpickle = fmin(behind, unpickle);
+	/* parts are handed over by a thread that needs the interpreter a busy worker holds */
+	charge_production(facts, handover * busy);
+	charge(facts, DLP_CAUSE_BATCH_TRANSFER,
+	       handover * (1 - busy) + unpickle + (double)all->transfer_ns);
 	charge(facts, DLP_CAUSE_MAIN_PROCESS, behind - unpickle + (double)all->own_ns);
 }
 
@@ -113,11 +131,12 @@ void dlp_gather_cost(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	double start_ns = (double)(all->init_ns + all->teardown_ns);
-	double known = (double)all->getnext_ns;
 
-	facts->cost_ns = fmax((double)facts->sums->exposed_ns, known) + start_ns;
-	charge(facts, DLP_CAUSE_WORKER_STARTUP,
-	       start_ns + (double)(all->boot_ns + all->closing_ns));
+	facts->cost_ns = (double)all->getnext_ns + facts->unfinished_ns + start_ns;
+	charge(facts, DLP_CAUSE_WORKER_STARTUP, start_ns);
+	/* a process whose pages are copied one by one takes as long to begin and to end */
+	charge(facts, copies_memory(facts) ? DLP_CAUSE_MEMORY_PRESSURE : DLP_CAUSE_WORKER_STARTUP,
+	       (double)(all->boot_ns + all->closing_ns));
 	if (facts->main_makes) {
 		charge_production(facts, facts->cost_ns - start_ns);
 		return;
@@ -126,6 +145,5 @@ void dlp_gather_cost(struct dlp_facts *facts)
 	charge(facts, facts->cpu.lack, (double)all->lack_ns);
 	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
 	/* a call that has not ended yet is a wait for a batch as well */
-	charge_waits(facts, (double)all->produce_ns +
-				    fmax(0, (double)facts->sums->exposed_ns - known));
+	charge_waits(facts, (double)all->produce_ns + facts->unfinished_ns);
 }

@@ -39,7 +39,7 @@ static bool others_take(const struct dlp_facts *facts)
 
 	/* NAN compares false: what is not known convicts nobody */
 	return cpu->steal >= LIMIT(STEAL) ||
-	       (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus &&
+	       (cpu->cpus && cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus &&
 		others_s >= LIMIT(OTHERS_LACK) * lack_s);
 }
 
@@ -69,7 +69,8 @@ void dlp_gather_cpu(struct dlp_facts *facts)
 
 	cpu->cpus = sums->system_to.cpus;
 	cpu->cpus_allowed = sums->system_to.cpus_allowed;
-	cpu->cpus_worker = fewest_cpus(facts->model);
+	if (!facts->main_makes)
+		cpu->cpus_worker = fewest_cpus(facts->model);
 	cpu->quota_cpus = dlp_system_quota_cpus(&sums->system_to);
 	cpu->throttled = dlp_system_throttled(&sums->system_from, &sums->system_to);
 	cpu->steal = dlp_system_steal(&sums->system_from, &sums->system_to);

@@ -11,6 +11,8 @@
 #include "util.h"
 
 #define PCT(ratio) (dlp_percent(ratio).text)
+/* Of many workers that tell the same so many do, and there is room for other evidence. */
+#define ALIKE_MAX 4
 
 __attribute__((format(printf, 5, 6))) static void evidence(struct dlp_verdict *verdict,
 							   const char *metric, double value,
@@ -63,6 +65,25 @@ static void of_waiting(const struct dlp_facts *facts, struct dlp_verdict *verdic
 			 "GetNext takes %.2f ms in the median and %.2f ms in the slowest hundredth",
 			 median / 1e3, p99 / 1e3);
 	}
+}
+
+/* What the training thread does when it does not wait for data. */
+static void of_training(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	struct dlp_share share[DLP_ST_MAX];
+	size_t cnt = dlp_split_rank(&facts->sums->outside, false, share);
+
+	if (!cnt || !facts->sums->main_valid)
+		return;
+	if (cnt > 1 && share[1].share >= LIMIT(EXPOSED_LOW))
+		evidence(verdict, "training_share", share[0].share, "ratio",
+			 "outside GetNext the training thread spent %s of its time %s, %s %s",
+			 PCT(share[0].share), dlp_state_doing(share[0].state), PCT(share[1].share),
+			 dlp_state_doing(share[1].state));
+	else
+		evidence(verdict, "training_share", share[0].share, "ratio",
+			 "outside GetNext the training thread spent %s of its time %s",
+			 PCT(share[0].share), dlp_state_doing(share[0].state));
 }
 
 static void of_startup(const struct dlp_facts *facts, struct dlp_verdict *verdict)
@@ -143,16 +164,19 @@ static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cpu_facts *cpu = &facts->cpu;
 
-	if (cpu->throttled >= LIMIT(THROTTLED) / 10)
+	if (cpu->throttled >= LIMIT(THROTTLED) / 10) {
 		evidence(verdict, "throttled_periods_share", cpu->throttled, "ratio",
-			 "the quota of %.2g CPUs stopped the group in %s of its periods",
-			 cpu->quota_cpus, PCT(cpu->throttled));
+			 "the control group's CPU quota stopped the job in %s of its periods",
+			 PCT(cpu->throttled));
+		evidence(verdict, "quota_cpus", cpu->quota_cpus, "CPUs",
+			 "the control group's quota is %.4g CPUs", cpu->quota_cpus);
+	}
 	if (cpu->cpus && cpu->runnable > cpu->cpus)
 		evidence(verdict, "runnable_threads", cpu->runnable, "threads",
 			 "%.1f threads of the job ran or wanted to at a time, %.1f of them other "
 			 "threads of the workers; there are %u CPUs",
 			 cpu->runnable, cpu->pool, cpu->cpus);
-	if (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
+	if (cpu->cpus && cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
 		evidence(verdict, "others_cpus", cpu->others_cpus, "CPUs",
 			 "processes outside the job used %.2f of %u CPUs", cpu->others_cpus,
 			 cpu->cpus);
@@ -193,31 +217,55 @@ static void of_devices(const struct dlp_facts *facts, struct dlp_verdict *verdic
 	}
 }
 
+/* False where it is not known since when it waits. */
+static bool of_sleeper(const struct dlp_facts *facts, struct dlp_verdict *verdict,
+		       const struct dlp_thread *thread, const char *metric, const char *who)
+{
+	const struct dlp_model *model = facts->model;
+	double since;
+
+	if (!thread || !thread->since_ns || thread->since_ns > model->end_ns)
+		return false;
+	since = (double)(model->end_ns - thread->since_ns) / 1e9;
+	if (thread->syscall >= 0)
+		evidence(verdict, metric, since, "s",
+			 "%s %u has been %s for %.1f s (system call %d, object %#llx)", who,
+			 thread->tid, dlp_state_doing(thread->state), since, thread->syscall,
+			 (unsigned long long)thread->object);
+	else
+		evidence(verdict, metric, since, "s", "%s %u has been %s for %.1f s", who,
+			 thread->tid, dlp_state_doing(thread->state), since);
+	return true;
+}
+
 static void of_sleepers(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
+	size_t said = 0;
 
 	evidence(verdict, "stuck_s", facts->stuck_s, "s", "one GetNext has not ended for %.1f s",
 		 facts->stuck_s);
-	for (size_t i = 0; i < model->worker_cnt; i++) {
-		const struct dlp_thread *thread = dlp_split_thread(model, model->workers[i].pid);
-		double since;
-
-		if (!thread || model->workers[i].died_ns || !thread->since_ns ||
-		    thread->since_ns > model->end_ns)
-			continue;
-		since = (double)(model->end_ns - thread->since_ns) / 1e9;
-		if (thread->syscall >= 0)
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u (main thread) has been %s for %.1f s (system call %d, "
-				 "object %#llx)",
-				 thread->tid, dlp_state_doing(thread->state), since,
-				 thread->syscall, (unsigned long long)thread->object);
-		else
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u (main thread) has been %s for %.1f s", thread->tid,
-				 dlp_state_doing(thread->state), since);
+	if (facts->main_makes) {
+		(void)of_sleeper(facts, verdict, dlp_stall_thread(model), "main_wait_s",
+				 "the training thread");
+		return;
 	}
+	for (size_t i = 0; i < model->worker_cnt && said < ALIKE_MAX; i++) {
+		const struct dlp_worker *worker = &model->workers[i];
+
+		if (!worker->died_ns && dlp_split_counts(model, worker))
+			said += of_sleeper(facts, verdict, dlp_split_thread(model, worker->pid),
+					   "worker_wait_s", "the main thread of worker");
+	}
+}
+
+static void of_death(struct dlp_verdict *verdict, const struct dlp_worker *worker)
+{
+	char end[40];
+
+	evidence(verdict, "worker_exit", worker->exit_code, "wait status",
+		 "worker %u ended unexpectedly: %s", worker->pid,
+		 dlp_summary_exit(worker->exit_code, end, sizeof(end)));
 }
 
 static void of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict)
@@ -226,15 +274,18 @@ static void of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict
 	double kills = dlp_system_growth(&facts->sums->system_from, &facts->sums->system_to,
 					 DLP_SYS_VM, facts->sums->system_from.oom_kills,
 					 facts->sums->system_to.oom_kills);
-	char end[40];
+	size_t said = 0;
 
-	for (size_t i = 0; i < model->worker_cnt; i++) {
+	/* the first one that the others followed */
+	if (facts->dead)
+		of_death(verdict, facts->dead);
+	for (size_t i = 0; i < model->worker_cnt && said < ALIKE_MAX; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 
-		if (worker->unexpected)
-			evidence(verdict, "worker_exit", worker->exit_code, "wait status",
-				 "worker %u ended unexpectedly: %s", worker->pid,
-				 dlp_summary_exit(worker->exit_code, end, sizeof(end)));
+		if (!worker->unexpected || worker == facts->dead)
+			continue;
+		of_death(verdict, worker);
+		said++;
 	}
 	if (kills > 0)
 		evidence(verdict, "oom_kills", kills, "count",
@@ -269,6 +320,8 @@ void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		of_sleepers(facts, verdict);
 	of_waiting(facts, verdict);
 	of_startup(facts, verdict);
+	if (verdict->bottleneck == DLP_BN_NOT_DATA_LOADING)
+		of_training(facts, verdict);
 	if (!stalled) {
 		of_production(facts, verdict);
 		of_cpus(facts, verdict);

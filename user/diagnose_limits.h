@@ -9,8 +9,9 @@
 	X(EXPOSED_HIGH, 0.20, "contract")                                                          \
 	X(EXPOSED_NEAR, 0.20, "a few calls more would turn the verdict")                           \
 	X(CALLS_MIN, 5, "these may all be the first of an epoch and prefetched ones")              \
+	X(CALLS_LIVE, 2, "a live line of a slow job: better a weak word than none")                \
 	X(CALLS_SURE, 20, "one odd call in 20 moves the ratio by a twentieth")                     \
-	X(WINDOW_MIN_S, 1, "in shorter ones scheduling noise decides")                             \
+	X(WINDOW_MIN_S, 0.9, "in shorter ones scheduling noise decides; intervals are 1 s")        \
 	X(WINDOW_SURE_S, 3, "several rounds over all workers at 5 batches/s")                      \
 	X(STARTUP_MIN_S, 1, "so long a start needs no GetNext to be judged")                       \
 	X(MAJORITY, 0.60, "more than all others together, with room for error")                    \
@@ -25,6 +26,7 @@
 	X(BARREN_S, 3, "a worker at work has made a batch by then")                                \
 	X(BARREN_BATCHES, 10, "and its brothers so many")                                          \
 	X(UNPICKLE_NS, 60, "a byte of plain Python objects; measured: lists of ints 15 ns a byte") \
+	X(UNPICKLE_BATCH_NS, 500000, "and a batch: rebuilding its tensors, measured 0.3 to 0.6 ms")  \
 	X(HANDED_OVER, 0.15, "blocked so much behind a message it is a row of hand-overs")         \
 	X(POOL_WORK, 0.50, "the pool's work explains at least half the waits for it")              \
 	X(POOL_SHARE, 0.30, "of the wish for CPUs that is the workers' other threads'")            \
@@ -32,6 +34,7 @@
 	X(THROTTLED, 0.10, "cases: 10 % of the periods; idle quotas show 0")                       \
 	X(OTHERS_CPUS, 0.10, "of the machine; less is what any system does")                       \
 	X(OTHERS_LACK, 0.25, "of the job's time without a CPU")                                    \
+	X(TRAINING_LACK, 0.10, "of the wall time: worth a word beside an acquittal")               \
 	X(STEAL, 0.10, "of all CPUs, taken by the hypervisor")                                     \
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \

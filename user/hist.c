@@ -99,20 +99,11 @@ void dlp_hist_less(struct dlp_hist *hist, const struct dlp_hist *before)
 		hist->min_ns = bucket_low(low);
 }
 
-uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
+/* The entry of this rank, the smallest being 1. */
+static uint64_t entry_at(const struct dlp_hist *hist, uint64_t rank)
 {
-	uint64_t rank, below = 0, value = hist->max_ns;
+	uint64_t below = 0, value = hist->max_ns;
 
-	if (!hist->cnt)
-		return 0;
-	if (!(q > 0))
-		return hist->min_ns;
-	if (q >= 1)
-		return hist->max_ns;
-	/* nearest rank: the smallest entry with at least q of all at or below it */
-	rank = (uint64_t)(q * (double)hist->cnt);
-	if ((double)rank < q * (double)hist->cnt)
-		rank++;
 	for (size_t i = 0; i < DLP_HIST_BUCKETS; i++) {
 		below += hist->bucket[i];
 		if (below < rank)
@@ -125,6 +116,28 @@ uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
 	if (value > hist->max_ns)
 		value = hist->max_ns;
 	return value < hist->min_ns ? hist->min_ns : value;
+}
+
+uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
+{
+	uint64_t rank;
+
+	if (!hist->cnt)
+		return 0;
+	if (!(q > 0))
+		return hist->min_ns;
+	if (q >= 1)
+		return hist->max_ns;
+	/* nearest rank: the smallest entry with at least q of all at or below it */
+	rank = (uint64_t)(q * (double)hist->cnt);
+	if ((double)rank < q * (double)hist->cnt)
+		rank++;
+	if (q == 0.5 && hist->cnt % 2 == 0) {
+		uint64_t low = entry_at(hist, rank), high = entry_at(hist, rank + 1);
+
+		return low + (high - low) / 2;
+	}
+	return entry_at(hist, rank);
 }
 
 uint64_t dlp_hist_count_from(const struct dlp_hist *hist, uint64_t ns)

@@ -29,6 +29,7 @@ static enum effect effect_of(enum dlp_counter counter)
 	case DLP_CNT_SCOPE_UNPAIRED: /* at most those open while attaching */
 	case DLP_CNT_SCOPE_DEEP:     /* user labels inside user labels; GetNext is never so deep */
 	case DLP_CNT_CLASSIFY_FAULT: /* that time is in "other", and sums stay exact */
+	case DLP_CNT_RECORDING_LOST: /* the live figures have them; a replay says more */
 		return EFFECT_NOTE;
 	default:
 		return EFFECT_SHORT;

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "log.h"
 #include "profile.h"
+#include "replay_command.h"
 
 int main(int argc, char **argv)
 {
@@ -25,5 +26,7 @@ int main(int argc, char **argv)
 	}
 	if (options.list)
 		return dlp_profile_list();
+	if (options.replay)
+		return dlp_replay_command(&options);
 	return options.command ? dlp_profile_command(&options) : dlp_profile_process(&options);
 }

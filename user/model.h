@@ -31,6 +31,7 @@
 #define DLP_MODEL_READERS_MAX 64 /* of one device */
 #define DLP_MODEL_STAGES_MAX 64	 /* 640 kB: a histogram each; labels after them are summed up */
 #define DLP_MODEL_WAITS_MAX 64
+#define DLP_MODEL_PHASES_MAX 256 /* four of them are an epoch */
 #define DLP_TYPE_MAX 64
 /* No wait status has all bits set (include/uapi/linux/wait.h: 16 are used). */
 #define DLP_EXIT_UNKNOWN UINT32_MAX
@@ -75,6 +76,11 @@ struct dlp_iterator {
 	struct dlp_iterator_state *state; /* model*.c only */
 };
 
+/* A thread's page faults without a read, and its CPU time by timer ticks. */
+struct dlp_usage {
+	uint64_t minflt, utime_ns, stime_ns;
+};
+
 /*
  * What a loader cost since the window opened, sums in nanoseconds: the difference of two readings
  * tells about the time between them. Of calls that ended in the window and were not nested.
@@ -101,11 +107,31 @@ struct dlp_loader_sums {
 	/* its workers' main threads */
 	struct dlp_clock made; /* from each one's first batch on, idle included */
 	struct dlp_clock boot; /* before that, of those born in the window */
-	uint64_t minflt, utime_ns, stime_ns;
+	struct dlp_usage usage; /* along with `made` */
 	uint64_t idle_full_ns; /* idle while the trainer did not wait for this loader */
 	uint64_t idle_wait_ns; /* idle although it did */
 	uint64_t made_cnt, made_ns; /* batches produced, and how long that took */
 	uint64_t fruitful_cnt, barren_cnt; /* workers that ended with and without a batch of theirs */
+};
+
+enum dlp_phase_kind {
+	DLP_PHASE_WORKER_BIRTH, /* iter(loader) */
+	DLP_PHASE_FIRST_BATCH,	/* the epoch's first GetNext */
+	DLP_PHASE_STEADY,	/* from there to its last batch */
+	DLP_PHASE_EPOCH_END,	/* the GetNext that ends it, its workers' end included */
+};
+
+/* A part of an epoch of a loader that ended in the window. */
+struct dlp_phase {
+	enum dlp_phase_kind kind;
+	uint32_t loader;
+	uint64_t epoch; /* of this loader, 1 = the first one of which a call ended in the window */
+	uint64_t start_ns, end_ns;
+	uint64_t exposed_ns; /* the trainer waited, in GetNext or for the workers to start */
+	/* of steady ones */
+	uint64_t batches;
+	uint64_t read_bytes;   /* by the whole job, from block devices */
+	struct dlp_clock made; /* workers' main threads, as far as read (at intervals) */
 };
 
 /* All iterators of one DataLoader, as far as they can be told apart. */
@@ -121,7 +147,9 @@ struct dlp_loader {
 	uint32_t prefetch;	 /* most batches in flight; 0 = unknown */
 	uint64_t iterator_cnt;	 /* all of them, folded ones included */
 	uint64_t batch_cnt;	 /* delivered */
-	struct dlp_hist getnext; /* calls that ended in the window */
+	struct dlp_hist getnext; /* calls that lie in the window */
+	/* calls that ended in it, but began before it, and their time in it */
+	uint64_t straddle_cnt, straddle_ns;
 	struct dlp_longest getnext_longest;
 	struct dlp_clock getnext_split;
 	struct dlp_hist batch_time; /* start of GetNext k minus start of GetNext k-1, one epoch */
@@ -130,6 +158,12 @@ struct dlp_loader {
 	struct dlp_interval last; /* batch and worker_pid that call delivered */
 	uint32_t plain; /* id of its iterator without messages; 0 = none */
 	struct dlp_loader_sums sums;
+	uint64_t epoch_cnt; /* epochs of which a call ended in the window */
+	/* the steady phase under way: since when (0 = none), up to when, */
+	uint64_t steady_start_ns, steady_end_ns;
+	uint64_t steady_exposed_ns, steady_batches; /* so far, */
+	uint64_t steady_read_bytes;		    /* and sums as of its start */
+	struct dlp_clock steady_made;
 	struct dlp_hist init; /* iter(loader), as far as it was seen whole */
 	struct dlp_longest init_longest;
 	uint64_t ready_sum;	/* batches ready in order when GetNext began, over ready_cnt calls */
@@ -153,7 +187,7 @@ struct dlp_worker {
 	struct dlp_clock clock; /* main thread, in the window */
 	bool clock_valid;	/* false: no clock was read, the figures are unknown */
 	struct dlp_clock made;	/* part of it that its loader has been charged with, */
-	uint64_t minflt, utime_ns, stime_ns; /* likewise */
+	struct dlp_usage usage; /* likewise */
 	bool charged;
 	uint64_t window_ns;	/* its lifetime in the window, by clock reads: equals the clock's sum */
 	uint64_t cpu_ns;	/* scheduler's CPU time of the main thread in the window */
@@ -172,7 +206,7 @@ struct dlp_thread {
 	struct dlp_clock clock; /* newest reading */
 	uint64_t base_ns, read_ns; /* when these were read */
 	uint64_t base_cpu_ns, cpu_ns;
-	uint64_t base_minflt, minflt, base_utime_ns, utime_ns, base_stime_ns, stime_ns;
+	struct dlp_usage base_usage, usage;
 	uint32_t exit_code; /* wait status, of a process's main thread that is dead */
 	struct dlp_thread_counts counts; /* newest, since the window opened */
 	uint64_t getnext_since_ns;	 /* in an unfinished GetNext since; 0 = no */
@@ -321,6 +355,9 @@ struct dlp_model {
 	struct dlp_device *devices;
 	size_t device_cnt;
 	struct dlp_system_facts system;
+	/* ring: the newest DLP_MODEL_PHASES_MAX of phase_cnt; without steady ones still under way */
+	struct dlp_phase phases[DLP_MODEL_PHASES_MAX];
+	size_t phase_cnt;
 	struct dlp_stage *stages; /* in order of first sight */
 	size_t stage_cnt;
 	struct dlp_stage_sum other_stages[2]; /* labels that came later: trainer, workers */
@@ -371,6 +408,9 @@ int dlp_model_apply(struct dlp_model *model, const void *event, size_t bytes);
  * cannot be told from those of another loader of the same thread.
  */
 uint64_t dlp_model_loader_lost(const struct dlp_model *model, const struct dlp_loader *loader);
+/* The loader's steady phase under way, of which loader->steady_start_ns tells whether there is one. */
+void dlp_phase_steady(const struct dlp_model *model, const struct dlp_loader *loader,
+		      struct dlp_phase *ret);
 const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_t pid);
 const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
 /* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */

@@ -445,8 +445,13 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 			loader->sums.calls++;
 			dlp_clock_add(&loader->sums.inside, call->split);
 		}
-		dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
-		dlp_longest_add(&loader->getnext_longest, interval);
+		if (call->start_ns >= model->start_ns) {
+			dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
+			dlp_longest_add(&loader->getnext_longest, interval);
+		} else {
+			loader->straddle_cnt++;
+			loader->straddle_ns += dlp_less(call->end_ns, model->start_ns);
+		}
 		dlp_clock_add(&loader->getnext_split, call->split);
 		if (loader->last_start_ns && call->start_ns >= loader->last_start_ns) {
 			step.start_ns = loader->last_start_ns;
@@ -515,6 +520,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	dlp_idle_call(model, it->loader, call);
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
+	dlp_phase_call(model, it, call, data);
 	err = dlp_identity_call(model, it, !data, index);
 	it->state->calls++;
 	it->state->over = !data;

@@ -139,12 +139,13 @@ static void learn_sizes(struct dlp_identity *id, const struct dlp_iterator *it)
 }
 
 /* From here on the loader's account can be set back to what it is now. */
-static int remember(struct dlp_model *model, const struct dlp_loader *loader,
+static int remember(struct dlp_model *model, struct dlp_loader *loader,
 		    const struct dlp_iterator *it)
 {
 	struct dlp_identity *id = identity_of(model, loader);
 
-	/* what is still owed to its earlier iterators is theirs */
+	/* what is still under way is its earlier iterators' */
+	dlp_phase_close(model, loader);
 	for (size_t i = 0; i < model->thread_cnt; i++) {
 		struct dlp_thread_state *state = model->threads[i].state_priv;
 
@@ -241,6 +242,9 @@ static void account_since(struct dlp_loader *now, const struct dlp_loader *befor
 	now->ready_sum -= before->ready_sum;
 	now->ready_cnt -= before->ready_cnt;
 	now->empty_cnt -= before->empty_cnt;
+	now->straddle_cnt -= before->straddle_cnt;
+	now->straddle_ns -= before->straddle_ns;
+	now->epoch_cnt -= before->epoch_cnt;
 	dlp_loader_sums_less(&now->sums, &before->sums);
 	now->getnext_split = dlp_clock_less(&now->getnext_split, &before->getnext_split);
 	dlp_hist_less(&now->getnext, &before->getnext);
@@ -251,6 +255,18 @@ static void account_since(struct dlp_loader *now, const struct dlp_loader *befor
 	keep_since(&now->init_longest, since_ns);
 }
 
+/* The steady phase under way, with `made` so far. */
+static void add_steady(struct dlp_loader *to, const struct dlp_loader *what,
+		       const struct dlp_clock *made)
+{
+	to->steady_start_ns = what->steady_start_ns;
+	to->steady_end_ns = what->steady_end_ns;
+	to->steady_exposed_ns = what->steady_exposed_ns;
+	to->steady_batches = what->steady_batches;
+	to->steady_read_bytes = what->steady_read_bytes;
+	to->steady_made = dlp_clock_less(&to->sums.made, made);
+}
+
 static void account_add(struct dlp_loader *to, const struct dlp_loader *what)
 {
 	to->iterator_cnt += what->iterator_cnt;
@@ -258,6 +274,9 @@ static void account_add(struct dlp_loader *to, const struct dlp_loader *what)
 	to->ready_sum += what->ready_sum;
 	to->ready_cnt += what->ready_cnt;
 	to->empty_cnt += what->empty_cnt;
+	to->straddle_cnt += what->straddle_cnt;
+	to->straddle_ns += what->straddle_ns;
+	to->epoch_cnt += what->epoch_cnt;
 	dlp_loader_sums_add(&to->sums, &what->sums);
 	dlp_clock_add(&to->getnext_split, &what->getnext_split);
 	dlp_hist_merge(&to->getnext, &what->getnext);
@@ -298,6 +317,7 @@ static int move(struct dlp_model *model, struct dlp_iterator *it, struct dlp_loa
 		struct dlp_loader *to)
 {
 	struct dlp_identity *id = identity_of(model, from), *other = identity_of(model, to);
+	struct dlp_clock made = dlp_clock_less(&from->sums.made, &from->steady_made);
 	struct dlp_loader *part = malloc(sizeof(*part));
 	int err;
 
@@ -308,9 +328,11 @@ static int move(struct dlp_model *model, struct dlp_iterator *it, struct dlp_loa
 		free(part);
 		return err;
 	}
+	dlp_phase_move(model, it, id->before, to);
 	*part = *from;
 	account_since(part, id->before, it->start_ns);
 	account_add(to, part);
+	add_steady(to, part, &made);
 	if (it->in_flight_max > to->prefetch)
 		to->prefetch = it->in_flight_max;
 	*from = *id->before;

@@ -135,6 +135,7 @@ struct dlp_thread_state {
 	uint64_t first_taken_ns;
 	int64_t first_index;
 	struct dlp_clock first_clock;
+	struct dlp_usage first_usage;
 	uint64_t idle_ns;    /* idle time that its loader has been told of, */
 	bool idle_set;	     /* if so */
 	struct dlp_owed owed;
@@ -302,8 +303,10 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev);
 /* Its main thread's clock was read. */
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 		     const struct dlp_thread *thread);
+/* Its main thread's clock and usage, of a reading or a message, go to its loader's account. */
 void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
-		       const struct dlp_thread *thread, const struct dlp_clock *clock);
+		       const struct dlp_thread *thread, const struct dlp_clock *clock,
+		       const struct dlp_usage *usage);
 /* Its iterator has turned out to be this loader's. */
 void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader);
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
@@ -416,6 +419,18 @@ void dlp_startup_final(struct dlp_model *model, struct dlp_iterator *it, uint64_
 /* Before the call is noted in thread and iterator. */
 void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 		      struct dlp_iterator *it, const struct dlp_call *call);
+
+/* model_phase.c */
+void dlp_phase_birth(struct dlp_model *model, const struct dlp_loader *loader,
+		     const struct dlp_interval *init);
+/* The loader's epoch is over, though its end was not seen. */
+void dlp_phase_close(struct dlp_model *model, struct dlp_loader *loader);
+/* The iterator's phases, of the loader's account as of `before` on, are another loader's. */
+void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_loader *before, const struct dlp_loader *to);
+/* Before the call is noted in its iterator. */
+void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_call *call, bool data);
 
 /* model_getnext.c */
 bool dlp_lossy(const struct dlp_model *model); /* were events lost, as far as told yet? */

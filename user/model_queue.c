@@ -229,10 +229,11 @@ static struct dlp_pipe *pipe_of_worker(struct dlp_model *model, struct dlp_threa
 static void note_clock(struct dlp_model *model, const struct dlp_thread *thread,
 		       const struct dlp_ev_msg *ev)
 {
+	const struct dlp_usage usage = { ev->minflt, ev->utime_ns, ev->stime_ns };
 	struct dlp_worker *worker = dlp_worker_find(model, thread->tid);
 
 	if (worker && !worker->died_ns)
-		dlp_worker_charge(model, worker, thread, &ev->clock);
+		dlp_worker_charge(model, worker, thread, &ev->clock, &usage);
 	dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
 }
 
@@ -302,6 +303,8 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		thread->state_priv->first_taken_ns = ev->hdr.ts_ns;
 		thread->state_priv->first_index = index;
 		thread->state_priv->first_clock = ev->clock;
+		thread->state_priv->first_usage =
+			(struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
 	}
 	note_clock(model, thread, ev);
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);

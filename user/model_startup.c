@@ -248,6 +248,7 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 	it->start_ns = interval.start_ns < it->start_ns ? interval.start_ns : it->start_ns;
 	if (!model->priv->open || interval.end_ns <= model->start_ns)
 		return;
+	dlp_phase_birth(model, loader, &interval);
 	loader->sums.init_cnt++;
 	loader->sums.init_ns += interval.end_ns - dlp_max(interval.start_ns, model->start_ns);
 	dlp_hist_add(&loader->init, it->init_ns);

@@ -281,16 +281,11 @@ void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,
 }
 
 static void take_usage(const struct dlp_model *model, struct dlp_thread *thread,
-		       const struct dlp_ev_clock *ev)
+		       const struct dlp_usage *usage)
 {
-	thread->minflt = ev->minflt;
-	thread->utime_ns = ev->utime_ns;
-	thread->stime_ns = ev->stime_ns;
-	if (model->priv->open)
-		return;
-	thread->base_minflt = ev->minflt;
-	thread->base_utime_ns = ev->utime_ns;
-	thread->base_stime_ns = ev->stime_ns;
+	thread->usage = *usage;
+	if (!model->priv->open)
+		thread->base_usage = *usage;
 }
 
 int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
@@ -304,6 +299,7 @@ int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 		.getnext_since_ns = ev->getnext_since_ns,
 		.getnext_now = &ev->getnext_now,
 	};
+	struct dlp_usage usage = { ev->minflt, ev->utime_ns, ev->stime_ns };
 	struct dlp_thread *thread;
 	struct dlp_worker *worker;
 	int err;
@@ -323,7 +319,7 @@ int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 	thread->dev = ev->dev;
 	thread->fs_magic = ev->fs_magic;
 	memcpy(thread->comm, ev->comm, sizeof(thread->comm));
-	take_usage(model, thread, ev);
+	take_usage(model, thread, &usage);
 	if (thread->getnext) {
 		consider_main(model, thread);
 		if (thread->tid == model->main_tid)
@@ -412,6 +408,7 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 		.traced_ns = ev->traced_ns,
 		.cpu_ns = ev->cpu_ns,
 	};
+	struct dlp_usage usage = { ev->minflt, ev->utime_ns, ev->stime_ns };
 	bool main = ev->hdr.tid == ev->hdr.tgid;
 	struct dlp_thread *thread, *process;
 	struct dlp_worker *worker;
@@ -428,6 +425,7 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	err = take_reading(model, thread, &read);
 	if (err)
 		return err;
+	take_usage(model, thread, &usage);
 	thread->dead = true;
 	thread->exit_code = ev->exit_code;
 	model->priv->dead_thread_cnt++;

@@ -214,15 +214,33 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev)
 	return 0;
 }
 
+static struct dlp_usage usage_less(const struct dlp_usage *a, const struct dlp_usage *b)
+{
+	return (struct dlp_usage){
+		.minflt = dlp_less(a->minflt, b->minflt),
+		.utime_ns = dlp_less(a->utime_ns, b->utime_ns),
+		.stime_ns = dlp_less(a->stime_ns, b->stime_ns),
+	};
+}
+
+static void usage_add(struct dlp_usage *to, const struct dlp_usage *what)
+{
+	to->minflt += what->minflt;
+	to->utime_ns += what->utime_ns;
+	to->stime_ns += what->stime_ns;
+}
+
 /*
  * What the worker did goes to its loader's account: making batches, from the first one on, and
- * getting ready for that. `clock` is its main thread's.
+ * getting ready for that.
  */
 void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
-		       const struct dlp_thread *thread, const struct dlp_clock *clock)
+		       const struct dlp_thread *thread, const struct dlp_clock *clock,
+		       const struct dlp_usage *usage)
 {
 	const struct dlp_thread_state *state = thread->state_priv;
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
+	struct dlp_usage used;
 	struct dlp_clock made, delta;
 
 	if (!loader || !model->priv->open || model->closed)
@@ -245,24 +263,10 @@ void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
 	delta = dlp_clock_less(&made, &worker->made);
 	dlp_clock_add(&loader->sums.made, &delta);
 	worker->made = made;
-}
-
-/* Likewise, what only its readings tell. */
-static void charge_usage(struct dlp_model *model, struct dlp_worker *worker,
-			 const struct dlp_thread *thread)
-{
-	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
-
-	if (!loader || !worker->charged)
-		return;
-	loader->sums.minflt += dlp_less(thread->minflt - thread->base_minflt, worker->minflt);
-	loader->sums.utime_ns += dlp_less(thread->utime_ns - thread->base_utime_ns,
-					  worker->utime_ns);
-	loader->sums.stime_ns += dlp_less(thread->stime_ns - thread->base_stime_ns,
-					  worker->stime_ns);
-	worker->minflt = thread->minflt - thread->base_minflt;
-	worker->utime_ns = thread->utime_ns - thread->base_utime_ns;
-	worker->stime_ns = thread->stime_ns - thread->base_stime_ns;
+	used = usage_less(usage, thread->born_ns ? &state->first_usage : &thread->base_usage);
+	used = usage_less(&used, &worker->usage);
+	usage_add(&loader->sums.usage, &used);
+	usage_add(&worker->usage, &used);
 }
 
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
@@ -279,8 +283,7 @@ void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 	now = dlp_clock_less(&thread->clock, &thread->base);
 	delta = dlp_clock_less(&now, &worker->clock);
 	dlp_clock_add(&model->priv->now.workers, &delta);
-	dlp_worker_charge(model, worker, thread, &thread->clock);
-	charge_usage(model, worker, thread);
+	dlp_worker_charge(model, worker, thread, &thread->clock, &thread->usage);
 	worker->clock = now;
 	worker->clock_valid = thread->read_ns > thread->base_ns;
 	worker->window_ns = dlp_less(thread->read_ns, thread->base_ns);

@@ -32,9 +32,10 @@
 #define SAMPLE_EVERY 10
 
 /*
- * The verdict of an interval's line is about so long a time: shorter ones turn with every slow
- * batch, longer ones lag behind the job.
+ * The verdict of an interval's line is that interval's own. Where it has seen fewer calls than
+ * this, it looks back further, but not beyond LIVE_NS: then it would lag behind the job.
  */
+#define LIVE_CALLS 3
 #define LIVE_NS (3 * DLP_NS_PER_S)
 
 struct loop {
@@ -80,7 +81,7 @@ static void look_for_other(struct loop *loop, const struct dlp_ev_hdr *hdr)
 	loop->stop = true;
 }
 
-/* Every event, whoever made it, goes through here: the one place a recording will tap. */
+/* Every event, whoever made it, goes through here; a recording gets what the model gets. */
 static int take(void *ctx, const void *data, size_t bytes)
 {
 	struct loop *loop = ctx;
@@ -98,6 +99,8 @@ static int take(void *ctx, const void *data, size_t bytes)
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
 	}
+	if (loop->ob->record)
+		dlp_record_event(loop->ob->record, data, bytes);
 	err = dlp_model_apply(loop->ob->model, data, bytes);
 	/* malformed and unknown events are counted by the model; only memory ends the run */
 	return err == -ENOMEM ? err : 0;
@@ -155,6 +158,8 @@ static int emit_counters(struct loop *loop)
 				      timeval_ns(&loop->usage_start.ru_utime) -
 				      timeval_ns(&loop->usage_start.ru_stime);
 	event.daemon_rss_bytes = resident_bytes();
+	if (loop->ob->record)
+		event.value[DLP_CNT_RECORDING_LOST] = dlp_record_lost(loop->ob->record);
 	return take(loop, &event, sizeof(event));
 }
 
@@ -191,12 +196,19 @@ static int gather(struct loop *loop)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The sums as of LIVE_NS ago; NULL while the window is younger than that. */
+/* The sums as of the moment the live verdict looks back to; NULL = the window's start. */
 static const struct dlp_sums *lately(const struct loop *loop)
 {
-	return loop->sums_cnt < loop->sums_room ?
-		       NULL :
-		       &loop->sums[loop->sums_cnt % loop->sums_room];
+	const struct dlp_sums *ret = NULL;
+
+	for (size_t back = 1; back <= loop->sums_room; back++) {
+		if (back > loop->sums_cnt)
+			return NULL;
+		ret = &loop->sums[(loop->sums_cnt - back) % loop->sums_room];
+		if (loop->ob->model->getnext_cnt >= ret->calls + LIVE_CALLS)
+			break;
+	}
+	return ret;
 }
 
 static void say_interval(struct loop *loop)
@@ -248,6 +260,9 @@ static int close_window(struct loop *loop)
 	/* the figures of the unfinished interval say something only when it was long enough */
 	if (!err && last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
 		say_interval(loop);
+	/* once more: some facts change while we watch */
+	if (loop->ob->record)
+		dlp_record_facts(loop->ob->record, loop->ob->facts);
 	return err;
 }
 
@@ -482,7 +497,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	enum dlp_exit ret;
 	int err;
 
-	loop->sums_room = (size_t)(LIVE_NS / loop->ob->options->interval_ns) + 1;
+	/* rounded up: at least the newest interval */
+	loop->sums_room = (size_t)((LIVE_NS - 1) / loop->ob->options->interval_ns) + 1;
 	loop->sums = calloc(loop->sums_room, sizeof(*loop->sums));
 	if (!loop->sums) {
 		err = -ENOMEM;
@@ -509,6 +525,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	if (ret != DLP_EXIT_OK)
 		return ret;
 	describe(loop);
+	if (loop->ob->record)
+		dlp_record_facts(loop->ob->record, loop->ob->facts);
 	err = open_window(loop);
 	if (err)
 		goto fail;

@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "model.h"
+#include "record.h"
 #include "session.h"
 #include "summary.h"
 #include "target.h"
@@ -22,6 +23,7 @@ struct dlp_observation {
 	struct dlp_summary_facts *facts; /* filled once attached */
 	struct dlp_missing missing[DLP_FEATURE_MAX]; /* what facts->missing points to */
 	FILE *events;			 /* every event as a line, or NULL */
+	struct dlp_record *record;	 /* every event as it came, or NULL */
 	FILE *out;			 /* attach and interval lines */
 	/*
 	 * The command that we have started and that the target belongs to; signals are passed on to

@@ -67,6 +67,32 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 	return ret;
 }
 
+/* The disk's time to take what is left of a recording. */
+#define RECORD_CLOSE_NS (5 * DLP_NS_PER_S)
+
+static int open_record(struct dlp_run *run, const struct dlp_options *options)
+{
+	char error[512];
+
+	if (!options->record)
+		return 0;
+	if (!dlp_record_open(options->record, run->target.pid, DLP_VERSION, options->record_max,
+			     &run->observation.record, error, sizeof(error)))
+		return 0;
+	dlp_complain("%s", error);
+	return -1;
+}
+
+/* What the recording lacks is said, and no more: the job and its figures are whole. */
+static void close_record(struct dlp_run *run)
+{
+	char error[512];
+
+	if (dlp_record_close(run->observation.record, RECORD_CLOSE_NS, error, sizeof(error)))
+		dlp_complain("%s", error);
+	run->observation.record = NULL;
+}
+
 static enum dlp_exit observe_once(struct dlp_run *run)
 {
 	struct dlp_observation *observation = &run->observation;
@@ -83,7 +109,10 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 		dlp_complain("out of memory");
 		return DLP_EXIT_FAILURE;
 	}
+	if (open_record(run, observation->options))
+		return DLP_EXIT_FAILURE;
 	ret = dlp_observe(observation, error, sizeof(error));
+	close_record(run);
 	if (*error && !(observation->launch && observation->gone))
 		dlp_complain("%s", error);
 	return ret;

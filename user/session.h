@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Capture: loads and attaches the BPF programs, hands out their events. The only module that
- * sees the skeleton (session*.c). Everything it holds ends with the process, SIGKILL included: nothing is
- * pinned, nothing is written to the target.
+ * sees the skeleton (session*.c). Everything it holds ends with the process, SIGKILL included:
+ * nothing is pinned, nothing is written to the target.
  */
 #ifndef DLP_SESSION_H
 #define DLP_SESSION_H

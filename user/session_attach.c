@@ -27,7 +27,8 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 		const char *program;
 	} handlers[] = {
 		{ DLP_PROBE_SCOPE_ENTER, "dlp_scope_enter" }, { DLP_PROBE_SCOPE_EXIT, "dlp_scope_exit" },
-		{ DLP_PROBE_SCOPE_OP, "dlp_scope_op" },	      { DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
+		{ DLP_PROBE_DISPATCH, "dlp_dispatch" },	      { DLP_PROBE_SCOPE_OP, "dlp_scope_op" },
+	      { DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
 		{ DLP_PROBE_QUEUE_RECV, "dlp_queue_recv" }, { DLP_PROBE_SEM_OPEN, "dlp_sem_open" },
 	};
 	/*
@@ -73,12 +74,18 @@ static void attach_probes(struct dlp_session *session, bool entries)
 	for (size_t i = 0; i < target->probe_cnt; i++) {
 		const struct dlp_probe *probe = &target->probe[i];
 		enum dlp_feature feature = feature_of(probe->id);
+		bool attached;
 
 		if (!(session->wanted & (1u << feature)) ||
 		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
 			continue;
-		if (!attach_probe(session, probe))
-			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol, strerror(errno));
+		attached = attach_probe(session, probe);
+		/* without it scopes begin a little late */
+		if (probe->id == DLP_PROBE_DISPATCH)
+			continue;
+		if (!attached)
+			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol,
+					   strerror(errno));
 		else if (feature == DLP_FEATURE_SCOPES)
 			session->scope_probe_cnt++;
 	}

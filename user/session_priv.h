@@ -34,7 +34,7 @@ struct dlp_program {
 	bool optional;
 };
 
-#define DLP_PROGRAM_CNT 18
+#define DLP_PROGRAM_CNT 19
 extern const struct dlp_program dlp_programs[DLP_PROGRAM_CNT];
 
 /* One per program; the scope exit has a probe in each of two libraries. */

@@ -291,7 +291,7 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 	dlp_doc_set(&doc, root, "waits", dlp_doc_waits(&doc));
 	dlp_doc_set(&doc, root, "block_io", dlp_doc_block_io(&doc));
 	dlp_doc_set(&doc, root, "system", dlp_doc_system(&doc));
-	dlp_doc_set(&doc, root, "phases", json_null());
+	dlp_doc_set(&doc, root, "phases", dlp_doc_phases(&doc));
 	dlp_doc_set(&doc, root, "overhead", overhead(&doc));
 	dlp_doc_set(&doc, root, "loss", loss_facts(&doc));
 	/* 15 digits hold every figure here, and 0.1 stays 0.1 */

@@ -24,7 +24,7 @@ struct dlp_missing {
 
 /*
  * What the model does not know. All strings are borrowed for the call; NULL = not known or not
- * in use. Zeroed, every figure here is unmeasured.
+ * in use. Zeroed, every figure here is unmeasured. Recordings keep all of it (record_info.c).
  */
 struct dlp_summary_facts {
 	const char *version;

@@ -32,6 +32,7 @@ json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
 json_t *dlp_doc_longest(const struct dlp_hist *hist);
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 json_t *dlp_doc_loaders(struct dlp_doc *doc);
+json_t *dlp_doc_phases(struct dlp_doc *doc);
 json_t *dlp_doc_workers(struct dlp_doc *doc);
 json_t *dlp_doc_stages(struct dlp_doc *doc);
 json_t *dlp_doc_waits(struct dlp_doc *doc);

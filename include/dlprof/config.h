@@ -42,7 +42,8 @@
 	X(SYSCALL_SEEN, "syscalls_seen", "system calls the syscall rung was shown (not a loss)") \
 	X(MSG_PAUSED, "messages_paused",                                                           \
 	  "intervals without batch messages, to spare the job's system calls")                     \
-	X(CLASSIFY_FAULT, "classify_fault", "blocked intervals whose reason could not be read")
+	X(CLASSIFY_FAULT, "classify_fault", "blocked intervals whose reason could not be read")    \
+	X(RECORDING_LOST, "recording_lost", "events that are not in the recording")
 
 enum dlp_counter {
 #define X(NAME, id, text) DLP_CNT_##NAME,

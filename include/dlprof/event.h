@@ -134,6 +134,9 @@ struct dlp_ev_msg {
 	__u32 rsvd2;
 	__u8 prefix[DLP_MSG_PREFIX]; /* first bytes of the pickle; untrusted */
 	struct dlp_clock clock;	     /* of the thread that sends or receives */
+	__u64 minflt;		     /* of that thread, these three as in dlp_ev_clock */
+	__u64 utime_ns;
+	__u64 stime_ns;
 };
 
 /*
@@ -229,6 +232,9 @@ struct dlp_ev_exit {
 	__u64 cpu_ns;
 	__u32 exit_code; /* wait status */
 	__u32 rsvd;
+	__u64 minflt; /* these three as in dlp_ev_clock */
+	__u64 utime_ns;
+	__u64 stime_ns;
 };
 
 /* Made by user space: the observed window opens (phase 0), passes an interval (1), closes (2). */
@@ -336,7 +342,7 @@ DLP_ASSERT_SIZE(dlp_ev_scope, 248);
 DLP_ASSERT_OFFSET(dlp_ev_scope, split, 40);
 DLP_ASSERT_SIZE(dlp_ev_label, 128);
 DLP_ASSERT_OFFSET(dlp_ev_label, text, 32);
-DLP_ASSERT_SIZE(dlp_ev_msg, 192);
+DLP_ASSERT_SIZE(dlp_ev_msg, 216);
 DLP_ASSERT_OFFSET(dlp_ev_msg, prefix, 48);
 DLP_ASSERT_OFFSET(dlp_ev_msg, clock, 96);
 DLP_ASSERT_SIZE(dlp_ev_sem, 120);
@@ -347,7 +353,7 @@ DLP_ASSERT_OFFSET(dlp_ev_clock, state, 392);
 DLP_ASSERT_SIZE(dlp_ev_block, 64);
 DLP_ASSERT_SIZE(dlp_ev_fork, 32);
 DLP_ASSERT_SIZE(dlp_ev_exec, 40);
-DLP_ASSERT_SIZE(dlp_ev_exit, 280);
+DLP_ASSERT_SIZE(dlp_ev_exit, 304);
 DLP_ASSERT_SIZE(dlp_ev_window, 40);
 DLP_ASSERT_SIZE(dlp_ev_counters, 328);
 DLP_ASSERT_SIZE(dlp_ev_proc, 96);

@@ -99,6 +99,13 @@ void bt_call(struct bt_job *job, bt_fn fn, void *arg)
 	bt_end(job);
 }
 
+void bt_run(struct bt_job *job, bt_fn fn)
+{
+	bt_job_need(job);
+	bt_call(job, fn, NULL);
+	bt_drain(job);
+}
+
 pid_t bt_fork(bt_fn fn, void *arg)
 {
 	pid_t pid = fork();
@@ -150,6 +157,8 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 		add_probe(target, DLP_PROBE_QUEUE_SEND, (void *)bt_point_send, "_Py_write");
 		add_probe(target, DLP_PROBE_QUEUE_RECV, (void *)bt_point_recv, "loads");
 	}
+	if (setup->probes & BT_PROBE_DISPATCH)
+		add_probe(target, DLP_PROBE_DISPATCH, (void *)bt_point_dispatch, "dispatch");
 	if (setup->probes & BT_PROBE_SEM)
 		add_probe(target, DLP_PROBE_SEM_OPEN, (void *)bt_point_sem, "sem_open");
 	else
@@ -208,10 +217,15 @@ void bt_job_need(const struct bt_job *job)
 	bt_skip("%s", job->failure.text);
 }
 
-void bt_job_open(struct bt_job *job, const struct bt_setup *setup)
+void bt_job_prepare(struct bt_job *job, const struct bt_setup *setup)
 {
 	bt_job_start(job);
 	bt_job_observe(job, setup);
+}
+
+void bt_job_open(struct bt_job *job, const struct bt_setup *setup)
+{
+	bt_job_prepare(job, setup);
 	bt_job_need(job);
 }
 
@@ -318,6 +332,23 @@ const char *bt_label(struct bt_job *job, uint32_t id)
 			return job->event[i].label.text;
 	}
 	return NULL;
+}
+
+const struct dlp_ev_scope *bt_scope(struct bt_job *job, pid_t tid, size_t nth)
+{
+	struct bt_event *event = bt_find(job, DLP_EV_SCOPE, tid, nth);
+
+	if (!event)
+		fail_msg("thread %d has no scope number %zu", (int)tid, nth);
+	return &event->scope;
+}
+
+void bt_assert_label(struct bt_job *job, const struct dlp_ev_scope *scope, const char *text)
+{
+	const char *label = bt_label(job, scope->label);
+
+	if (!label || strcmp(label, text))
+		fail_msg("the label is '%s', not '%s'", label ? label : "(never announced)", text);
 }
 
 uint64_t bt_counter(struct bt_job *job, enum dlp_counter counter)

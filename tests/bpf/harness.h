@@ -37,6 +37,7 @@
 #define BT_PROBE_OP5   (1u << 2)
 #define BT_PROBE_QUEUE (1u << 3)
 #define BT_PROBE_SEM   (1u << 4)
+#define BT_PROBE_DISPATCH (1u << 5)
 
 typedef void (*bt_fn)(void *arg);
 
@@ -88,7 +89,9 @@ void *bt_shared(size_t bytes);
 void bt_job_start(struct bt_job *job);
 /* Loads and attaches; false (and job->refused) where this kernel or user may not. */
 bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup);
-/* Both at once; skips the test when there can be no session. */
+/* Both, for the set-up of a test, which cannot skip it: bt_run() or bt_job_need() do. */
+void bt_job_prepare(struct bt_job *job, const struct bt_setup *setup);
+/* The same, and skips the test when there can be no session. */
 void bt_job_open(struct bt_job *job, const struct bt_setup *setup);
 /* Ends the session only, then the trainer; also half-made ones. */
 void bt_job_close_session(struct bt_job *job);
@@ -98,7 +101,9 @@ void bt_job_need(const struct bt_job *job);
 
 /* Runs fn(arg) in the trainer's main thread and waits for its end. */
 void bt_call(struct bt_job *job, bt_fn fn, void *arg);
-/* The same in two halves. */
+/* Needs the job, runs fn there and adds what the ring holds afterwards. */
+void bt_run(struct bt_job *job, bt_fn fn);
+/* bt_call() in two halves. */
 void bt_begin(struct bt_job *job, bt_fn fn, void *arg);
 void bt_end(struct bt_job *job);
 
@@ -121,8 +126,11 @@ struct bt_event *bt_find(struct bt_job *job, uint32_t kind, pid_t tid, size_t nt
 size_t bt_count(struct bt_job *job, uint32_t kind, pid_t tid);
 /* The last DLP_EV_CLOCK of that thread; fails the test when there is none. */
 const struct dlp_ev_clock *bt_last_clock(struct bt_job *job, pid_t tid);
+/* The nth scope of that thread (0 = any); fails the test when there are fewer. */
+const struct dlp_ev_scope *bt_scope(struct bt_job *job, pid_t tid, size_t nth);
 /* Text of a label id, NULL when it was never announced. */
 const char *bt_label(struct bt_job *job, uint32_t id);
+void bt_assert_label(struct bt_job *job, const struct dlp_ev_scope *scope, const char *text);
 uint64_t bt_counter(struct bt_job *job, enum dlp_counter counter);
 uint64_t bt_sum(const struct dlp_clock *clock);
 

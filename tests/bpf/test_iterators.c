@@ -22,8 +22,7 @@ static int open_job(void **state)
 	(void)state;
 	shared = shared ? shared : bt_shared(sizeof(*shared));
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -71,9 +70,7 @@ static void check_times(pid_t tid)
 static void by_the_main_thread(void **state)
 {
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, make_some, NULL);
-	bt_drain(&job);
+	bt_run(&job, make_some);
 	check_times(job.trainer);
 }
 
@@ -95,9 +92,7 @@ static void start_thread(void *arg)
 static void by_another_thread(void **state)
 {
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, start_thread, NULL);
-	bt_drain(&job);
+	bt_run(&job, start_thread);
 	assert_int_not_equal(shared->tid, job.trainer);
 	check_times(shared->tid);
 }
@@ -116,8 +111,7 @@ static void by_others(void **state)
 	make_some(NULL);
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SEM, 0), 0);
-	bt_call(&job, make_some, NULL);
-	bt_drain(&job);
+	bt_run(&job, make_some);
 	check_times(job.trainer);
 }
 

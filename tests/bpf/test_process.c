@@ -26,8 +26,7 @@ static int open_job(void **state)
 
 	(void)state;
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -38,8 +37,7 @@ static int open_job_hash(void **state)
 
 	(void)state;
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -48,13 +46,6 @@ static int close_job(void **state)
 	(void)state;
 	bt_job_close(&job);
 	return 0;
-}
-
-static void run(bt_fn fn)
-{
-	bt_job_need(&job);
-	bt_call(&job, fn, NULL);
-	bt_drain(&job);
 }
 
 /* The FORK whose child has that thread id. */
@@ -113,7 +104,7 @@ static void generations(void **state)
 	static const uint32_t status[] = { 0, SIGKILL, 42 << 8 };
 
 	(void)state;
-	run(three_generations);
+	bt_run(&job, three_generations);
 	assert_int_equal(bt_count(&job, DLP_EV_FORK, 0), 3);
 	assert_int_equal(bt_count(&job, DLP_EV_EXIT, 0), 3);
 	for (int i = 0; i < 3; i++) {
@@ -167,7 +158,7 @@ static void make_orphan(void *arg)
 static void orphans(void **state)
 {
 	(void)state;
-	run(make_orphan);
+	bt_run(&job, make_orphan);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, shared->pid[1]), 1);
 }
 
@@ -200,7 +191,7 @@ static void fork_threads(void *arg)
 static void threads(void **state)
 {
 	(void)state;
-	run(fork_threads);
+	bt_run(&job, fork_threads);
 	assert_int_equal(bt_count(&job, DLP_EV_FORK, 0), 4);
 	assert_int_equal(bt_count(&job, DLP_EV_EXIT, 0), 4);
 	assert_true(death_of(shared->pid[0])->hdr.flags & DLP_THREAD_MAIN);
@@ -251,7 +242,7 @@ static void fork_headless(void *arg)
 static void main_thread_goes_first(void **state)
 {
 	(void)state;
-	run(fork_headless);
+	bt_run(&job, fork_headless);
 	/* it could still have a child, so the job still knew it */
 	assert_int_equal(birth_of(shared->pid[2])->hdr.tgid, shared->pid[0]);
 	assert_int_equal(death_of(shared->pid[2])->exit_code, 42 << 8);
@@ -285,7 +276,7 @@ static void exec(void **state)
 	struct bt_event *event;
 
 	(void)state;
-	run(fork_exec);
+	bt_run(&job, fork_exec);
 	death = death_of(shared->pid[0]);
 	if (death->exit_code == 127 << 8)
 		bt_skip("there is no sleep to execute");
@@ -321,7 +312,7 @@ static void scopes_after_exec(void **state)
 	const struct dlp_ev_scope *scope;
 
 	(void)state;
-	run(fork_exec_self);
+	bt_run(&job, fork_exec_self);
 	assert_int_equal(death_of(shared->pid[0])->exit_code, 0);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, shared->pid[0]), 1);
 	scope = &bt_find(&job, DLP_EV_SCOPE, shared->pid[0], 0)->scope;

@@ -34,8 +34,7 @@ static int open_probes(void **state)
 
 	(void)state;
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -45,8 +44,7 @@ static int open_syscalls(void **state)
 
 	(void)state;
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -64,13 +62,6 @@ static void make_pipe(int fd[2])
 	if (pipe(fd) || fstat(fd[0], &st))
 		abort();
 	shared->inode = st.st_ino;
-}
-
-static void run(bt_fn fn)
-{
-	bt_job_need(&job);
-	bt_call(&job, fn, NULL);
-	bt_drain(&job);
 }
 
 /* The nth message is as given; an inode of 0 is one the rung does not know. */
@@ -178,7 +169,7 @@ static void sends_of_all_sizes(void **state)
 	size_t at = 0;
 
 	(void)state;
-	run(send_all_sizes);
+	bt_run(&job, send_all_sizes);
 	for (size_t i = 0; i < bt_count(&job, DLP_EV_MSG, 0); i++) {
 		/* the syscall rung sees its own reads too: test_queue_recv below */
 		if (bt_find(&job, DLP_EV_MSG, 0, i)->msg.dir == DLP_MSG_RECV)
@@ -224,7 +215,7 @@ static void send_elsewhere(void *arg)
 static void what_is_no_message(void **state)
 {
 	(void)state;
-	run(send_elsewhere);
+	bt_run(&job, send_elsewhere);
 	assert_int_equal(bt_count(&job, DLP_EV_MSG, 0), 1);
 	check_message(0, job.trainer, DLP_MSG_SEND, 1, SMALL, shared->inode);
 	check_counts(1, 0);
@@ -251,7 +242,7 @@ static void count_time_and_clock(void **state)
 	uint64_t last = 0;
 
 	(void)state;
-	run(send_often);
+	bt_run(&job, send_often);
 	for (size_t i = 0; i < CALLS; i++) {
 		struct bt_event *event = bt_find(&job, DLP_EV_MSG, job.trainer, i);
 
@@ -285,7 +276,7 @@ static void workers_and_strangers(void **state)
 	bt_job_need(&job);
 	/* not of the job */
 	fork_sender(NULL);
-	run(fork_sender);
+	bt_run(&job, fork_sender);
 	assert_int_equal(bt_count(&job, DLP_EV_MSG, 0), CALLS);
 	assert_int_equal(bt_count(&job, DLP_EV_MSG, shared->child), CALLS);
 	life = bt_find(&job, DLP_EV_EXIT, shared->child, 0);
@@ -338,7 +329,7 @@ static void load_pickles(void *arg)
 static void received_by_loads(void **state)
 {
 	(void)state;
-	run(load_pickles);
+	bt_run(&job, load_pickles);
 	assert_int_equal(bt_count(&job, DLP_EV_MSG, 0), 2);
 	check_message(0, job.trainer, DLP_MSG_RECV, 7, SMALL, 0);
 	check_message(1, job.trainer, DLP_MSG_RECV, 8, BIG, 0);
@@ -354,7 +345,7 @@ static void load_nothing(void *arg)
 static void unreadable_object(void **state)
 {
 	(void)state;
-	run(load_nothing);
+	bt_run(&job, load_nothing);
 	assert_int_equal(bt_count(&job, DLP_EV_MSG, 0), 0);
 	assert_int_equal(bt_counter(&job, DLP_CNT_MSG_FAULT), 1);
 }
@@ -407,7 +398,7 @@ static void received_by_read(void **state)
 	size_t at = 0;
 
 	(void)state;
-	run(receive_all_sizes);
+	bt_run(&job, receive_all_sizes);
 	for (size_t i = 0; i < bt_count(&job, DLP_EV_MSG, 0); i++) {
 		if (bt_find(&job, DLP_EV_MSG, 0, i)->msg.dir == DLP_MSG_SEND)
 			continue;
@@ -454,7 +445,7 @@ static void reads_in_between(void **state)
 	size_t received = 0;
 
 	(void)state;
-	run(receive_among_others);
+	bt_run(&job, receive_among_others);
 	for (size_t i = 0; i < bt_count(&job, DLP_EV_MSG, 0); i++) {
 		if (bt_find(&job, DLP_EV_MSG, 0, i)->msg.dir == DLP_MSG_SEND)
 			continue;

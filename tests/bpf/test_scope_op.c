@@ -63,19 +63,12 @@ static int close_job(void **state)
 
 static const struct dlp_ev_scope *scope_at(size_t nth)
 {
-	struct bt_event *event = bt_find(&job, DLP_EV_SCOPE, job.trainer, nth);
-
-	if (!event)
-		fail_msg("there is no scope number %zu", nth);
-	return &event->scope;
+	return bt_scope(&job, job.trainer, nth);
 }
 
 static void assert_label(size_t nth, const char *text)
 {
-	const char *label = bt_label(&job, scope_at(nth)->label);
-
-	if (!label || strcmp(label, text))
-		fail_msg("label %zu is '%s', not '%s'", nth, label ? label : "(never told)", text);
+	bt_assert_label(&job, scope_at(nth), text);
 }
 
 static void no_losses(void)

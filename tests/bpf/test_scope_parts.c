@@ -19,7 +19,14 @@ static struct bt_job job;
 /* Around and inside each scope, by the process itself. */
 enum scope { OUTER, FIRST, DEEPEST, SECOND, SCOPES };
 
+struct dispatch {
+	uint64_t before_ns, after_ns, enter_ns;
+};
+
+#define PROMPT 20
+
 static struct shared {
+	struct dispatch prompt[PROMPT], alone, held_up, later;
 	struct {
 		uint64_t outer_begin_ns, begin_ns, end_ns, outer_end_ns;
 	} scope[SCOPES];
@@ -28,13 +35,12 @@ static struct shared {
 
 static int open_job(void **state)
 {
-	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE };
+	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE | BT_PROBE_DISPATCH };
 
 	(void)state;
 	shared = shared ? shared : bt_shared(sizeof(*shared));
 	memset(shared, 0, sizeof(*shared));
-	bt_job_start(&job);
-	bt_job_observe(&job, &setup);
+	bt_job_prepare(&job, &setup);
 	return 0;
 }
 
@@ -134,9 +140,7 @@ static void time_inside_nested_scopes(void **state)
 	static const enum scope of_outer[] = { FIRST, SECOND }, of_first[] = { DEEPEST };
 
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, nest, NULL);
-	bt_drain(&job);
+	bt_run(&job, nest);
 	assert_true(parts_are(find(GETNEXT, 0)->child_ns, of_outer, 2));
 	assert_true(parts_are(find("first", 0)->child_ns, of_first, 1));
 	assert_int_equal(find("deepest", 0)->child_ns, 0);
@@ -160,9 +164,7 @@ static void nest_deeply(void *arg)
 static void too_deep_for_a_frame(void **state)
 {
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, nest_deeply, NULL);
-	bt_drain(&job);
+	bt_run(&job, nest_deeply);
 	assert_int_equal(find("level", 0)->depth, DLP_SCOPE_DEPTH - 1);
 	assert_int_equal(find("level", 0)->child_ns, 0);
 	assert_true(duration(find("level", 0)) >= 3 * BT_MS);
@@ -190,9 +192,7 @@ static void clock_between_scopes(void **state)
 	uint64_t sleep_ns, gap_ns;
 
 	(void)state;
-	bt_job_need(&job);
-	bt_call(&job, sleep_between, NULL);
-	bt_drain(&job);
+	bt_run(&job, sleep_between);
 	bt_sweep(&job);
 	now = bt_last_clock(&job, job.trainer);
 	first = find("step", 0);
@@ -322,6 +322,68 @@ static void labels_that_cannot_be(void **state)
 	assert_int_equal(dlp_session_label(job.session, UINT32_MAX, 5), -EINVAL);
 }
 
+/* ---- from the dispatch on ---- */
+
+static void spin(uint64_t ns)
+{
+	uint64_t end_ns = dlp_now_ns() + ns;
+
+	while (dlp_now_ns() < end_ns)
+		;
+}
+
+static void dispatch_and_enter(struct dispatch *call, const char *label, bool held_up)
+{
+	call->before_ns = dlp_now_ns();
+	bt_point_dispatch();
+	call->after_ns = dlp_now_ns();
+	if (held_up)
+		bt_sleep_ns(100 * DLP_NS_PER_US);
+	else
+		spin(30 * DLP_NS_PER_US);
+	call->enter_ns = dlp_now_ns();
+	bt_enter(label);
+	bt_exit();
+}
+
+static void dispatch_often(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < PROMPT; i++)
+		dispatch_and_enter(&shared->prompt[i], "prompt", false);
+	/* used once */
+	shared->alone.enter_ns = dlp_now_ns();
+	bt_enter("alone");
+	bt_exit();
+	dispatch_and_enter(&shared->held_up, "held up", true);
+	/* another operator's */
+	bt_point_dispatch();
+	spin(2 * BT_MS);
+	shared->later.enter_ns = dlp_now_ns();
+	bt_enter("later");
+	bt_exit();
+}
+
+static void scopes_begin_with_their_dispatch(void **state)
+{
+	size_t prompt = 0;
+
+	(void)state;
+	bt_run(&job, dispatch_often);
+	for (size_t i = 0; i < PROMPT; i++) {
+		const struct dlp_ev_scope *scope = find("prompt", i);
+
+		prompt += scope->start_ns + CLOCK_SLACK_NS >= shared->prompt[i].before_ns &&
+			  scope->start_ns <= shared->prompt[i].after_ns + CLOCK_SLACK_NS;
+		assert_true(bt_near(bt_sum(&scope->split), duration(scope), 0.01, CLOCK_SLACK_NS));
+	}
+	/* a thread that lost the CPU in between begins where it entered */
+	assert_true(prompt >= PROMPT / 2);
+	assert_true(find("alone", 0)->start_ns + CLOCK_SLACK_NS >= shared->alone.enter_ns);
+	assert_true(find("held up", 0)->start_ns + CLOCK_SLACK_NS >= shared->held_up.enter_ns);
+	assert_true(find("later", 0)->start_ns + CLOCK_SLACK_NS >= shared->later.enter_ns);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_job, close_job)
 
 int main(void)
@@ -334,6 +396,7 @@ int main(void)
 		TEST(none_of_a_label),
 		TEST(getnext_is_always_sent),
 		TEST(labels_that_cannot_be),
+		TEST(scopes_begin_with_their_dispatch),
 	};
 
 	return cmocka_run_group_tests_name("scope parts", tests, NULL, NULL);

@@ -88,23 +88,6 @@ static bool ended(uint64_t ns, const struct edge *edge, uint64_t next_ns, size_t
 	return ns + CLOCK_SLACK_NS >= edge->before_ns && ns <= next_ns + CLOCK_SLACK_NS;
 }
 
-static const struct dlp_ev_scope *scope_at(pid_t tid, size_t nth)
-{
-	struct bt_event *event = bt_find(&job, DLP_EV_SCOPE, tid, nth);
-
-	if (!event)
-		fail_msg("thread %d has no scope number %zu", (int)tid, nth);
-	return &event->scope;
-}
-
-static void assert_label(const struct dlp_ev_scope *scope, const char *text)
-{
-	const char *label = bt_label(&job, scope->label);
-
-	if (!label || strcmp(label, text))
-		fail_msg("the label is '%s', not '%s'", label ? label : "(never announced)", text);
-}
-
 static int compare_u64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -143,9 +126,9 @@ static void count_label_and_time(void **state)
 	/* each text is told once */
 	assert_int_equal(bt_count(&job, DLP_EV_LABEL, 0), 2);
 	for (int i = 0; i < CALLS; i++) {
-		const struct dlp_ev_scope *scope = scope_at(job.trainer, (size_t)i);
+		const struct dlp_ev_scope *scope = bt_scope(&job, job.trainer, (size_t)i);
 
-		assert_label(scope, i % 2 ? "Optimizer.step#SGD.step" : GETNEXT);
+		bt_assert_label(&job, scope, i % 2 ? "Optimizer.step#SGD.step" : GETNEXT);
 		assert_int_equal(scope->hdr.tgid, job.trainer);
 		assert_int_equal(scope->hdr.flags,
 				 i % 2 ? 0 : DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
@@ -174,7 +157,7 @@ static void getnext_counts_in_the_clock(void **state)
 	bt_call(&job, call_often, NULL);
 	bt_drain(&job);
 	for (size_t i = 0; i < CALLS; i += 2)
-		sum_ns += scope_at(job.trainer, i)->hdr.ts_ns - scope_at(job.trainer, i)->start_ns;
+		sum_ns += bt_scope(&job, job.trainer, i)->hdr.ts_ns - bt_scope(&job, job.trainer, i)->start_ns;
 	bt_sweep(&job);
 	clock = bt_last_clock(&job, job.trainer);
 	assert_true(clock->hdr.flags & DLP_THREAD_GETNEXT);
@@ -220,9 +203,9 @@ static void nesting(void **state)
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), DLP_ARRAY_SIZE(want));
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(want); i++) {
-		assert_label(scope_at(0, i), want[i].label);
-		assert_int_equal(scope_at(0, i)->depth, want[i].depth);
-		assert_int_equal(scope_at(0, i)->hdr.flags, want[i].flags);
+		bt_assert_label(&job, bt_scope(&job, 0, i), want[i].label);
+		assert_int_equal(bt_scope(&job, 0, i)->depth, want[i].depth);
+		assert_int_equal(bt_scope(&job, 0, i)->hdr.flags, want[i].flags);
 	}
 	bt_sweep(&job);
 	assert_int_equal(bt_last_clock(&job, job.trainer)->counts.getnext_cnt, 2);
@@ -314,11 +297,11 @@ static void deeper_than_the_stack(void **state)
 		int level = DLP_SCOPE_DEPTH - 1 - i;
 
 		snprintf(label, sizeof(label), "level%d", level);
-		assert_label(scope_at(0, (size_t)i), label);
-		assert_int_equal(scope_at(0, (size_t)i)->depth, level);
+		bt_assert_label(&job, bt_scope(&job, 0, (size_t)i), label);
+		assert_int_equal(bt_scope(&job, 0, (size_t)i)->depth, level);
 	}
-	assert_label(scope_at(0, DLP_SCOPE_DEPTH), "after");
-	assert_int_equal(scope_at(0, DLP_SCOPE_DEPTH)->depth, 0);
+	bt_assert_label(&job, bt_scope(&job, 0, DLP_SCOPE_DEPTH), "after");
+	assert_int_equal(bt_scope(&job, 0, DLP_SCOPE_DEPTH)->depth, 0);
 }
 
 /* ---- labels ---- */
@@ -351,17 +334,17 @@ static void more_labels_than_fit(void **state)
 	for (size_t i = 0; i < DLP_LABELS_MAX + EXTRA_LABELS; i++) {
 		char label[32];
 
-		if (!scope_at(0, i)->label)
+		if (!bt_scope(&job, 0, i)->label)
 			continue;
 		snprintf(label, sizeof(label), "label %zu", i);
-		assert_label(scope_at(0, i), label);
+		bt_assert_label(&job, bt_scope(&job, 0, i), label);
 		known++;
 	}
 	assert_int_equal(known, bt_count(&job, DLP_EV_LABEL, 0));
 	assert_in_range(known, DLP_LABELS_MAX - 1, DLP_LABELS_MAX);
 	assert_int_equal(bt_counter(&job, DLP_CNT_LABELS_FULL), DLP_LABELS_MAX + EXTRA_LABELS - known);
 	/* a full table does not forget */
-	assert_label(scope_at(0, DLP_LABELS_MAX + EXTRA_LABELS), "label 0");
+	bt_assert_label(&job, bt_scope(&job, 0, DLP_LABELS_MAX + EXTRA_LABELS), "label 0");
 }
 
 static void use_bad_labels(void *arg)
@@ -386,9 +369,9 @@ static void unreadable_labels(void **state)
 	assert_int_equal(bt_counter(&job, DLP_CNT_LABEL_FAULT), 2);
 	assert_int_equal(bt_counter(&job, DLP_CNT_SCOPE_UNPAIRED), 0);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 3);
-	assert_int_equal(scope_at(0, 0)->label, 0);
-	assert_int_equal(scope_at(0, 1)->label, 0);
-	assert_label(scope_at(0, 2), "good");
+	assert_int_equal(bt_scope(&job, 0, 0)->label, 0);
+	assert_int_equal(bt_scope(&job, 0, 1)->label, 0);
+	bt_assert_label(&job, bt_scope(&job, 0, 2), "good");
 }
 
 /* Of growing length. */
@@ -416,14 +399,14 @@ static void labels_at_the_limit(void **state)
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 6);
 	memset(text, 'a', DLP_LABEL_MAX - 2);
-	assert_label(scope_at(0, 0), text);
+	bt_assert_label(&job, bt_scope(&job, 0, 0), text);
 	/* one more fits, with its end; longer ones are cut to it and become one */
 	memset(text, 'a', DLP_LABEL_MAX - 1);
 	for (size_t i = 1; i < 5; i++) {
-		assert_label(scope_at(0, i), text);
-		assert_int_equal(scope_at(0, i)->label, scope_at(0, 1)->label);
+		bt_assert_label(&job, bt_scope(&job, 0, i), text);
+		assert_int_equal(bt_scope(&job, 0, i)->label, bt_scope(&job, 0, 1)->label);
 	}
-	assert_label(scope_at(0, 5), "");
+	bt_assert_label(&job, bt_scope(&job, 0, 5), "");
 	assert_int_equal(bt_count(&job, DLP_EV_LABEL, 0), 3);
 }
 
@@ -478,10 +461,10 @@ static void threads_pair_on_their_own(void **state)
 		snprintf(label, sizeof(label), "thread%d", i);
 		assert_int_equal(bt_count(&job, DLP_EV_SCOPE, shared->tid[i]), 40);
 		for (size_t k = 0; k < 20; k++) {
-			const struct dlp_ev_scope *scope = scope_at(shared->tid[i], 2 * k + 1);
+			const struct dlp_ev_scope *scope = bt_scope(&job, shared->tid[i], 2 * k + 1);
 
-			assert_label(scope_at(shared->tid[i], 2 * k), "inner");
-			assert_label(scope, label);
+			bt_assert_label(&job, bt_scope(&job, shared->tid[i], 2 * k), "inner");
+			bt_assert_label(&job, scope, label);
 			assert_int_equal(scope->hdr.tgid, job.trainer);
 			assert_true(inside(scope->start_ns, &shared->enter[i][k]));
 			assert_true(ended(scope->hdr.ts_ns, &shared->exit[i][k],
@@ -516,11 +499,11 @@ static void descendants_are_seen(void **state)
 	bt_call(&job, fork_caller, (void *)"child");
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 1);
-	assert_label(scope_at(shared->child, 0), "child");
+	bt_assert_label(&job, bt_scope(&job, shared->child, 0), "child");
 	bt_call(&job, fork_twice, (void *)"grandchild");
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 2);
-	assert_label(scope_at(shared->child, 0), "grandchild");
+	bt_assert_label(&job, bt_scope(&job, shared->child, 0), "grandchild");
 }
 
 /* The probes sit in a file, so every process that maps it hits them: this test and its own child. */
@@ -533,7 +516,7 @@ static void strangers_are_not_seen(void **state)
 	bt_call(&job, one_call, (void *)"trainer");
 	bt_drain(&job);
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 1);
-	assert_label(scope_at(job.trainer, 0), "trainer");
+	bt_assert_label(&job, bt_scope(&job, job.trainer, 0), "trainer");
 	assert_int_equal(bt_count(&job, DLP_EV_LABEL, 0), 1);
 	assert_int_equal(bt_counter(&job, DLP_CNT_SCOPE_UNPAIRED), 0);
 }

@@ -231,25 +231,31 @@ def parse_events(path):
 
 
 class Tool:
-    """One run of dlprof-bpf. Options that are None or False are left out."""
+    """One run of dlprof-bpf, attached to pid or, in a process group of its own, launching a command.
+    Options that are None or False are left out."""
 
-    def __init__(self, env, pid, *options, duration=None, events=True, summary=None):
+    def __init__(self, env, pid, *options, duration=None, events=True, summary=None, launch=None):
         env.serial += 1
         base = os.path.join(env.folder, f"tool{env.serial}")
         self.summary_path = summary or base + ".json"
         self.events_path = base + ".events" if events else None
-        command = [env.tool, "--pid", str(pid), "--summary", self.summary_path, *options]
+        command = [env.tool, "--summary", self.summary_path, *options]
+        if not launch:
+            command += ["--pid", str(pid)]
         if duration is not None:
             command += ["--duration", str(duration)]
         if events:
             command += ["--events", self.events_path]
+        if launch:
+            command += ["--", *launch]
         self.lines, self.attached_ns = [], None
         self.attach_event = threading.Event()
         self.error_file = tempfile.TemporaryFile(dir=env.folder)
         self.stolen_ns = stolen_ns()
         self.started_ns = now()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self.error_file)
+                                        stderr=self.error_file,
+                                        preexec_fn=os.setpgrp if launch else None)
         self.pid = self.process.pid
         self.ended_ns = self.status = self.summary = self.stderr = None
         self.reader = threading.Thread(target=self.read, daemon=True)

@@ -119,9 +119,9 @@ def install_fetch():
         cls.fetch = wrap(cls.fetch)
 
 
-def install():
-    """In the training process. Loaders carry their name in .truth_name; the second member of each
-    batch is the pid of its maker."""
+def install(makers=True):
+    """In the training process. Loaders carry their name in .truth_name; makers: the second member
+    of each batch is the pid of its maker."""
     from torch.utils.data import DataLoader, dataloader
     iter0, next0 = DataLoader.__iter__, dataloader._BaseDataLoaderIter.__next__
 
@@ -144,7 +144,7 @@ def install():
         start = now()
         try:
             batch = next0(self)
-            pid, idx = batch[1], _position(self)
+            pid, idx = batch[1] if makers else None, _position(self)
             return batch
         except StopIteration:
             stop = True

@@ -151,9 +151,7 @@ static void test_refused(void **state)
 	refuse("--pid 1 --long-wait -1", "-1");
 	refuse("--pid 1 --summary=", "no file name");
 	/* made by later versions; here they are words like any other */
-	refuse("replay run.dlp", "replay");
 	refuse("report", "report");
-	refuse("--pid 1 --record run.dlp", "--record");
 	/* what the user typed goes to a terminal */
 	refuse("--pid 1 --without \033[31mred", "'?[31mred'");
 }
@@ -264,6 +262,54 @@ static void test_help_text(void **state)
 	free(text);
 }
 
+static void test_record(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--pid 1"), 0);
+	assert_null(options.record);
+	assert_null(options.replay);
+	assert_int_equal(parse("--pid 1 --record a.dlp"), 0);
+	assert_string_equal(options.record, "a.dlp");
+	assert_int_equal(options.record_max, 0);
+	assert_int_equal(parse("--pid 1 --record a.dlp --record-max 64M"), 0);
+	assert_int_equal(options.record_max, 64 << 20);
+	assert_int_equal(parse("--pid 1 --record a.dlp --record-max 2G"), 0);
+	assert_int_equal(options.record_max, 2ull << 30);
+	assert_int_equal(parse("--pid 1 --record a.dlp --record-max 8388608"), 0);
+	refuse("--pid 1 --record a.dlp --record-max 8388607", "8388607");
+	refuse("--pid 1 --record a.dlp --record-max 17G", "17G");
+	refuse("--pid 1 --record a.dlp --record-max 8M1", "8M1");
+	refuse("--pid 1 --record a.dlp --record-max 99999999999G", "99999999999G");
+	refuse("--pid 1 --record a.dlp --record-max G", "'G'");
+	refuse("--pid 1 --record-max 64M", "--record FILE");
+	refuse("--pid 1 --record", "--record");
+}
+
+static void test_replay(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("replay a.dlp"), 0);
+	assert_string_equal(options.replay, "a.dlp");
+	assert_null(options.summary);
+	assert_int_equal(parse("replay --summary s.json a.dlp --events e.txt"), 0);
+	assert_string_equal(options.replay, "a.dlp");
+	assert_string_equal(options.summary, "s.json");
+	assert_string_equal(options.events, "e.txt");
+	assert_int_equal(parse("replay a.dlp --summary s.json"), 0);
+	assert_string_equal(options.summary, "s.json");
+	assert_int_equal(parse("replay -- --odd-name"), 0);
+	assert_string_equal(options.replay, "--odd-name");
+	assert_int_equal(parse("replay --help"), 0);
+	assert_true(options.help);
+	refuse("replay", "no recording given");
+	refuse("replay --summary s.json", "no recording given");
+	refuse("replay a.dlp b.dlp", "'b.dlp'");
+	refuse("replay a.dlp --pid 1", "--pid");
+	refuse("replay --record b.dlp a.dlp", "--record");
+	refuse("replay a.dlp --nonsense", "--nonsense");
+	refuse("--pid 1 replay", "replay");
+}
+
 static void test_small_error_buffer(void **state)
 {
 	char *argv[] = { "dlprof-bpf", "--without", "nonsense", NULL };
@@ -282,8 +328,8 @@ int main(void)
 		cmocka_unit_test(test_without_names), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_ring_size),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
-		cmocka_unit_test(test_labels),
-		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_labels),	      cmocka_unit_test(test_command),
+		cmocka_unit_test(test_record),	      cmocka_unit_test(test_replay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

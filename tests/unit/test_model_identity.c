@@ -94,6 +94,27 @@ static uint64_t calls_of(const struct scn *scn, uint64_t iters, bool data)
 	return ret;
 }
 
+/* Each epoch has a first batch, with its number, after that of the epoch before. */
+static void check_phases(const struct run *run, uint32_t id, uint64_t epochs)
+{
+	uint64_t seen = 0, before_ns = 0;
+
+	assert_true(run->model->phase_cnt <= DLP_MODEL_PHASES_MAX);
+	for (size_t i = 0; i < run->model->phase_cnt; i++) {
+		const struct dlp_phase *phase = &run->model->phases[i];
+
+		if (phase->loader != id)
+			continue;
+		assert_true(phase->epoch >= 1 && phase->epoch <= epochs);
+		if (phase->kind != DLP_PHASE_FIRST_BATCH)
+			continue;
+		assert_int_equal(phase->epoch, ++seen);
+		assert_true(phase->start_ns > before_ns);
+		before_ns = phase->end_ns;
+	}
+	assert_int_equal(seen, epochs);
+}
+
 static void check_loader(const struct run *run, uint32_t id, uint64_t iters)
 {
 	const struct dlp_loader *loader = &run->model->loaders[id - 1];
@@ -117,6 +138,8 @@ static void check_loader(const struct run *run, uint32_t id, uint64_t iters)
 				    loader->getnext_longest.item[i].start_ns <=
 			    loader->getnext.max_ns);
 	assert_int_equal(loader->num_workers, 2);
+	assert_int_equal(loader->epoch_cnt, iterators);
+	check_phases(run, id, iterators);
 	check_spent(run, id, iters, 40 * US, 0.05);
 }
 
