@@ -272,6 +272,19 @@ void check_idle(const struct run *run, uint32_t loader, uint64_t iters, uint64_t
 	assert_near(sums->idle_full_ns + sums->idle_wait_ns, sums->made.ns[DLP_ST_IDLE], by_ns);
 }
 
+void check_room(const struct run *run)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < run->model->loader_cnt; i++) {
+		const struct dlp_loader_sums *sums = &run->model->loaders[i].sums;
+
+		check_sums(sums);
+		sum += sums->init_ns + sums->teardown_ns + sums->getnext_ns;
+	}
+	assert_true(sum <= run->model->end_ns - run->model->start_ns);
+}
+
 void check_made(const struct run *run)
 {
 	const struct dlp_model *model = run->model;

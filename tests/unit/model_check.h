@@ -48,6 +48,8 @@ void check_spent(const struct run *run, uint32_t loader, uint64_t iters, uint64_
 		 double share);
 /* The parts of any account: their sum has to be right whatever happened. */
 void check_sums(const struct dlp_loader_sums *sums);
+/* A thread is inside a call, making or ending an iterator, or at something else: not two at once. */
+void check_room(const struct run *run);
 /* The accounts of production hold no more than the workers' lives in the window. */
 void check_made(const struct run *run);
 /* Its workers' idle times, by whether it was called meanwhile. */

@@ -52,6 +52,25 @@ static struct scn *new_job(unsigned int seed)
 	return scn;
 }
 
+/* Iterators that are ended in mid-epoch, or replaced while they are. */
+static void some_calls(struct scn *scn, struct scn_conf conf, int cnt, bool replace)
+{
+	struct scn_iter *it = NULL, *old;
+
+	for (int i = 0; i < cnt; i++) {
+		old = it;
+		it = scn_iter(scn, &conf);
+		conf.group++;
+		if (old && replace)
+			scn_close(scn, old);
+		for (uint64_t j = 1 + scn_random(scn, 6); j-- && scn_next(scn, it, false);)
+			scn_step(scn, 10 * MS);
+		if (!replace)
+			scn_close(scn, it);
+		scn_step(scn, MS);
+	}
+}
+
 static void epochs(struct scn *scn, struct scn_conf conf, int cnt, bool persistent,
 		   uint64_t step_ns)
 {
@@ -305,7 +324,10 @@ static void test_any(void **unused)
 		conf.produce = scn_random(scn, 2) ? uneven : quick;
 		conf.error = scn_random(scn, 4) ? NULL : some;
 		conf.shard[4] = 7;
-		epochs(scn, conf, 3, scn_random(scn, 2), scn_random(scn, 20 * MS));
+		if (scn_random(scn, 3))
+			epochs(scn, conf, 3, scn_random(scn, 2), scn_random(scn, 20 * MS));
+		else
+			some_calls(scn, conf, 12, scn_random(scn, 2));
 		view.lose = scn_random(scn, 3) ? lose_some : NULL;
 		view.uprobe = scn_random(scn, 2);
 		view.no_forks = scn_random(scn, 4) == 0;
@@ -316,8 +338,7 @@ static void test_any(void **unused)
 		if (scn_random(scn, 2))
 			view.start_ns = 100 * SEC + scn_random(scn, scn_now(scn) - 100 * SEC);
 		run_model(&run, scn, &view);
-		for (size_t i = 0; i < run.model->loader_cnt; i++)
-			check_sums(&run.model->loaders[i].sums);
+		check_room(&run);
 		check_made(&run);
 		run_free(&run);
 	}

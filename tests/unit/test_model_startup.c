@@ -87,20 +87,6 @@ static void assert_near(const char *what, uint64_t a, uint64_t b, uint64_t by)
 			 (unsigned long long)(b / US));
 }
 
-/* All time is inside a call, on an iterator's start or end, or the step's: never two at once. */
-static void check_room(const struct run *run)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < run->model->loader_cnt; i++) {
-		const struct dlp_loader *loader = &run->model->loaders[i];
-
-		check_sums(&loader->sums);
-		sum += loader->sums.init_ns + loader->sums.teardown_ns + loader->sums.getnext_ns;
-	}
-	assert_true(sum <= run->model->end_ns - run->model->start_ns);
-}
-
 /* Index messages leave some 70 us after iter() asked for them, the last worker may go earlier. */
 static void check_outside(const struct run *run)
 {
