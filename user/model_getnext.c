@@ -238,6 +238,13 @@ static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_ite
 	return oldest;
 }
 
+/* Its workers were told to end, or ended, in this call. */
+static bool closed_in(const struct dlp_iterator *it, const struct dlp_call *call)
+{
+	return within(call, it->state->final_ns) ||
+	       (it->ended && within(call, it->state->ended_ns));
+}
+
 /* What the call returned: *ret_index, and its batch where that is known; false = nothing. */
 static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 			   const struct dlp_thread_state *state, const struct dlp_call *call,
@@ -245,7 +252,7 @@ static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 {
 	const struct dlp_iterator_state *own = it->state;
 	struct dlp_batch *due = due_batch(model, it), *batch;
-	bool closed = within(call, own->final_ns) || (it->ended && within(call, own->ended_ns));
+	bool closed = closed_in(it, call);
 
 	*ret_batch = NULL;
 	*ret_index = -1;
@@ -521,7 +528,8 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
 	dlp_phase_call(model, it, call, data);
-	err = dlp_identity_call(model, it, !data, index);
+	/* an end that is only concluded may be a loss of messages */
+	err = data || closed_in(it, call) ? dlp_identity_call(model, it, !data, index) : 0;
 	it->state->calls++;
 	it->state->over = !data;
 	state->recv_iterator = 0;

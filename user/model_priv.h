@@ -383,8 +383,8 @@ bool dlp_identity_rather(const struct dlp_model *model, const struct dlp_iterato
 int dlp_identity_bind(struct dlp_model *model, const struct dlp_iterator *it,
 		      struct dlp_loader *loader);
 /*
- * A call returned the batch (-1 = which one is not known), or ended the epoch. May find that the
- * iterator is another loader's, and moves the array of loaders then. 0 or -ENOMEM.
+ * A call returned the batch (-1 = which one is not known), or ended the epoch and its workers. May
+ * find that the iterator is another loader's, and moves the array of loaders then. 0 or -ENOMEM.
  */
 int dlp_identity_call(struct dlp_model *model, struct dlp_iterator *it, bool over, int64_t index);
 void dlp_identities_fini(struct dlp_model *model);
