@@ -255,6 +255,19 @@ static void taken_other(struct dlp_model *model, const struct dlp_ev_msg *ev,
 	note_clock(model, thread, ev);
 }
 
+/* The first batch it was asked for: until then it was getting ready. */
+static void note_first(const struct dlp_thread *thread, const struct dlp_ev_msg *ev, int64_t index)
+{
+	struct dlp_thread_state *state = thread->state_priv;
+
+	if (!thread->born_ns || state->first_taken_ns)
+		return;
+	state->first_taken_ns = ev->hdr.ts_ns;
+	state->first_index = index;
+	state->first_clock = ev->clock;
+	state->first_usage = (struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
+}
+
 /* A worker reads from its index pipe. */
 static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_msg_type type,
 		 int64_t index)
@@ -299,13 +312,7 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		}
 	}
 	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
-	if (thread->born_ns && !thread->state_priv->first_taken_ns) {
-		thread->state_priv->first_taken_ns = ev->hdr.ts_ns;
-		thread->state_priv->first_index = index;
-		thread->state_priv->first_clock = ev->clock;
-		thread->state_priv->first_usage =
-			(struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
-	}
+	note_first(thread, ev, index);
 	note_clock(model, thread, ev);
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);
 	dlp_ask_at(pipe, at)->taken_ns = ev->hdr.ts_ns;

@@ -28,9 +28,10 @@ static void thread_born(struct dlp_model *model, uint32_t tid)
 
 static void thread_ends(struct dlp_model *model, uint32_t tid, uint64_t run_ns)
 {
-	struct dlp_ev_exit ev = { .hdr = FEED_HDR(EXIT, dlp_ev_exit, at_ns += run_ns, WORKER),
-				  .traced_ns = at_ns - run_ns };
+	struct dlp_ev_exit ev = { .hdr = FEED_HDR(EXIT, dlp_ev_exit, at_ns + run_ns, WORKER),
+				  .traced_ns = at_ns };
 
+	at_ns += run_ns;
 	ev.hdr.tid = tid;
 	ev.clock.ns[DLP_ST_RUN] = run_ns;
 	feed(model, &ev);
