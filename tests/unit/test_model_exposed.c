@@ -158,7 +158,7 @@ static void check_shape(const struct run *run, const struct scn_conf *conf)
 	else
 		check_exact(run);
 	assert_int_equal(run->model->loader_cnt, 1);
-	check_spent(run, 1, ALL, conf->pin ? 80 * US : 20 * US, 0.02);
+	check_spent(run, 1, ALL, conf->pin ? 80 * US : 20 * US, conf->pin ? 0.01 : 0.02);
 	if (!run->view.no_clocks)
 		check_idle(run, 1, ALL, 3 * MS);
 }
