@@ -118,8 +118,13 @@ static void gather_made(struct dlp_facts *facts)
 /* What the loaders judged cost and why; needs all, main_makes and unfinished_ns. */
 static void gather_causes(struct dlp_facts *facts)
 {
+	const struct dlp_ev_system *from = &facts->sums->system_from;
+	const struct dlp_ev_system *to = &facts->sums->system_to;
+
 	gather_made(facts);
 	count_barren(facts);
+	facts->memory_stall = dlp_system_growth(from, to, DLP_SYS_PSI, from->psi_memory_us,
+						to->psi_memory_us) / 1e6 / facts->window_s;
 	dlp_gather_cpu(facts);
 	dlp_gather_cost(facts);
 }

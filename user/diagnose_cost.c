@@ -79,6 +79,10 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 
 static void charge_production(struct dlp_facts *facts, double ns)
 {
+	if (facts->memory_stall >= LIMIT(RECLAIM)) {
+		charge(facts, DLP_CAUSE_MEMORY_PRESSURE, ns * facts->memory_stall);
+		ns *= 1 - facts->memory_stall;
+	}
 	for (size_t i = 0; i < facts->share_cnt; i++) {
 		double part = ns * facts->share[i].share;
 
@@ -96,7 +100,7 @@ static void charge_waits(struct dlp_facts *facts, double ns)
 	double held = (double)all->held_ns, all_workers = (double)(facts->fruitful + facts->barren);
 	double barren = all_workers > 0 ? (double)facts->barren / all_workers : 0;
 
-	if (held >= LIMIT(HELD) * ns && !(1 - facts->idle >= LIMIT(HELD_BUSY))) {
+	if (held >= LIMIT(HELD) * ns && facts->idle > 1 - LIMIT(HELD_BUSY)) {
 		held = fmin(held, ns);
 		charge(facts, DLP_CAUSE_SLOW_BATCH, held);
 		ns -= held;

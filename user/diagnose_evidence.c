@@ -190,6 +190,10 @@ static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 
 static void of_memory(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
+	if (facts->memory_stall >= LIMIT(RECLAIM) / 2)
+		evidence(verdict, "memory_stall_share", facts->memory_stall, "ratio",
+			 "during %s of the time some process waited for memory to be freed",
+			 PCT(facts->memory_stall));
 	if (facts->system_time >= LIMIT(SYSTEM_TIME) / 2 &&
 	    facts->faults_per_ms >= LIMIT(FAULTS_PER_MS))
 		evidence(verdict, "faults_per_cpu_ms", facts->faults_per_ms, "1/ms",

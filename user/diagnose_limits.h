@@ -18,7 +18,6 @@
 	X(PLURALITY, 0.35, "below, most time stays when the cause is gone")                        \
 	X(RIVAL, 0.60, "a second cause so large may be first next time")                           \
 	X(RIVAL_EQUAL, 0.85, "the two largest cannot be told apart")                               \
-	X(IDLE_MUCH, 0.50, "workers idle half the time are not what limits the rate")              \
 	X(CANDIDATE, 0.03, "smaller ones are within the error at the edges")                       \
 	X(HELD, 0.50, "most of the wait passed with later batches ready")                          \
 	X(HELD_BUSY, 0.75, "workers so busy limit the rate in any order")                          \
@@ -38,7 +37,8 @@
 	X(STEAL, 0.10, "of all CPUs, taken by the hypervisor")                                     \
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \
-	X(RECLAIM, 0.10, "of the window some task stalled for memory")                             \
+	X(RECLAIM, 0.10, "of the window some task stalled for memory (reclaim, swap)")             \
+	X(NARROW, 0.50, "of the workers have a mask smaller than the machine")                     \
 	X(STALL_S, 10, "contract: stuck workers are noticed within 10 s")                          \
 	X(STALL_WINDOW_S, 5, "a whole window; torch itself polls every 5 s")                       \
 	X(ASLEEP_S, 2, "no wait of a worker at work is so long")                                   \

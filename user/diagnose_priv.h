@@ -44,7 +44,7 @@ struct dlp_facts {
 	size_t share_cnt;
 	double system_time;	 /* share of the workers' CPU time in the kernel; NAN = unknown */
 	double faults_per_ms;	 /* page faults without a read per ms of it */
-	double memory_stall;	 /* part of the window in which some task stalled for memory */
+	double memory_stall;	 /* part of the window in which some task stalled for memory; NAN = unknown */
 	uint64_t fruitful, barren; /* workers with and without a batch of theirs */
 	struct dlp_cpu_facts cpu;
 	/* what the exposed total is made of, by cause, ns; sums up to cost_ns */

@@ -242,6 +242,11 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		    (unsigned long long)(facts->fruitful + facts->barren));
 		return ret;
 	case DLP_CAUSE_MEMORY_PRESSURE:
+		if (facts->memory_stall >= LIMIT(RECLAIM)) {
+			SAY(&ret, "memory is short: during %s of the time some process waited for it",
+			    PCT(facts->memory_stall));
+			return ret;
+		}
 		SAY(&ret,
 		    "the workers spend %s of their CPU time in the kernel, on %.0f page faults per "
 		    "ms: they copy or clear memory", PCT(facts->system_time), facts->faults_per_ms);
