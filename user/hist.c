@@ -73,6 +73,32 @@ void dlp_hist_merge(struct dlp_hist *dst, const struct dlp_hist *src)
 		count_up(&dst->bucket[i], src->bucket[i]);
 }
 
+void dlp_hist_less(struct dlp_hist *hist, const struct dlp_hist *before)
+{
+	size_t low = DLP_HIST_BUCKETS, high = 0;
+	uint64_t top;
+
+	hist->cnt -= before->cnt;
+	hist->sum_ns -= before->sum_ns;
+	for (size_t i = 0; i < DLP_HIST_BUCKETS; i++) {
+		hist->bucket[i] -= before->bucket[i];
+		if (!hist->bucket[i])
+			continue;
+		low = i < low ? i : low;
+		high = i;
+	}
+	if (!hist->cnt) {
+		hist->min_ns = hist->max_ns = 0;
+		return;
+	}
+	/* one that is beyond all there was before is exact */
+	top = bucket_low(high) + bucket_width(high) - 1;
+	if (hist->max_ns <= before->max_ns && top < hist->max_ns)
+		hist->max_ns = top;
+	if (before->cnt && hist->min_ns >= before->min_ns && bucket_low(low) > hist->min_ns)
+		hist->min_ns = bucket_low(low);
+}
+
 /* The entry of this rank, the smallest being 1. */
 static uint64_t entry_at(const struct dlp_hist *hist, uint64_t rank)
 {

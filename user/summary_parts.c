@@ -174,7 +174,6 @@ static json_t *queue(struct dlp_doc *doc, const struct dlp_loader *loader)
 	dlp_doc_set(doc, entry, "mean_ready", dlp_json_ratio((double)loader->ready_sum / calls));
 	dlp_doc_set(doc, entry, "empty_fraction",
 		    dlp_json_ratio((double)loader->empty_cnt / calls));
-	/* idle times below the threshold of long waits are not seen one by one */
 	dlp_doc_set(doc, entry, "full_fraction",
 		    made_ns ? dlp_json_ratio(fmin(1, (double)sums->idle_full_ns / (double)made_ns)) :
 			      json_null());
