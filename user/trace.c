@@ -14,6 +14,8 @@
 #define ROW_PROCESS UINT32_MAX
 /* Calls of other threads that are looked over in search of one; a job has few that iterate. */
 #define CALLS_BACK_MAX 64
+/* A message that is written later than that after a call is not taken for one of this call. */
+#define WRITER_LATE_NS (100 * DLP_NS_PER_MS)
 
 static void name_thing(struct dlp_trace *trace, const char *what, uint32_t pid, uint32_t row,
 		       const char *name)
@@ -150,9 +152,9 @@ static void arrow(struct dlp_trace *trace, const char *name, const struct point 
 	}
 }
 
-/* The newest call of this thread that was under way at that time; NULL. */
-static const struct dlp_history_call *call_at(const struct dlp_history *history, uint32_t tid,
-					      uint64_t ts_ns)
+/* The newest call of this thread that had begun by then; NULL. */
+static const struct dlp_history_call *call_before(const struct dlp_history *history, uint32_t tid,
+						  uint64_t ts_ns)
 {
 	size_t low = 0, high = history->call_cnt;
 
@@ -165,12 +167,16 @@ static const struct dlp_history_call *call_at(const struct dlp_history *history,
 			high = middle;
 	}
 	for (size_t back = 0; back < CALLS_BACK_MAX && back < low; back++) {
-		const struct dlp_history_call *call = &history->calls[low - 1 - back];
-
-		if (call->tid == tid && call->end_ns > ts_ns)
-			return call;
+		if (history->calls[low - 1 - back].tid == tid)
+			return &history->calls[low - 1 - back];
 	}
 	return NULL;
+}
+
+/* The last nanosecond of an interval, so that the point lies on its slice. */
+static uint64_t last_of(uint64_t start_ns, uint64_t end_ns)
+{
+	return end_ns > start_ns ? end_ns - 1 : start_ns;
 }
 
 static const struct dlp_history_production *production_of(const struct dlp_history *history,
@@ -197,19 +203,26 @@ static const struct dlp_history_production *production_of(const struct dlp_histo
 	return NULL;
 }
 
-/* Where the batch was asked for: in a call, or as its iterator was made. */
+/*
+ * Where the batch was asked for: in a call, or as its iterator was made. A thread of its own writes
+ * the message, which may be when that has ended.
+ */
 static bool asked_at(const struct dlp_history *history, const struct dlp_history_call *call,
 		     struct point *ret)
 {
 	const struct dlp_history_iterator *it = dlp_history_iterator(history, call->iterator);
+	const struct dlp_history_call *asker = call_before(history, call->tid, call->asked_ns);
+	uint64_t start_ns = asker ? asker->start_ns : 0, end_ns = asker ? asker->end_ns : 0;
 
+	if (it && it->init_end_ns && it->init_start_ns <= call->asked_ns &&
+	    it->init_start_ns > start_ns && dlp_timeline_thread(history, it) == call->tid) {
+		start_ns = it->init_start_ns;
+		end_ns = it->init_end_ns;
+	}
 	*ret = (struct point){ history->model->trainer_pid, call->tid, call->asked_ns };
-	if (!call->asked_ns)
-		return false;
-	if (call_at(history, call->tid, call->asked_ns))
-		return true;
-	return it && it->init_start_ns <= call->asked_ns && call->asked_ns < it->init_end_ns &&
-	       dlp_timeline_thread(history, it) == call->tid;
+	if (ret->ts_ns >= end_ns)
+		ret->ts_ns = last_of(start_ns, end_ns);
+	return start_ns && call->asked_ns < end_ns + WRITER_LATE_NS;
 }
 
 /* With pinned memory another thread receives, of which nothing is drawn. */
@@ -217,17 +230,13 @@ static const struct dlp_history_call *received_in(const struct dlp_history *hist
 						  const struct dlp_history_call *call)
 {
 	const struct dlp_model *model = history->model;
+	const struct dlp_history_call *receiver;
 
 	if (!call->received_ns || !call->loader || call->loader > model->loader_cnt ||
 	    model->loaders[call->loader - 1].pin_memory == 1)
 		return NULL;
-	return call_at(history, call->tid, call->received_ns);
-}
-
-/* The last nanosecond of an interval, so that the point lies on its slice. */
-static uint64_t last_of(uint64_t start_ns, uint64_t end_ns)
-{
-	return end_ns > start_ns ? end_ns - 1 : start_ns;
+	receiver = call_before(history, call->tid, call->received_ns);
+	return receiver && receiver->end_ns > call->received_ns ? receiver : NULL;
 }
 
 static void draw_arrows(struct dlp_trace *trace, const struct dlp_history_call *call)

@@ -28,7 +28,7 @@ void dlp_trace_us(FILE *file, int64_t ns)
 {
 	uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 
-	fprintf(file, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / DLP_NS_PER_US,
+	fprintf(file, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", (uint64_t)(size / DLP_NS_PER_US),
 		(unsigned int)(size % DLP_NS_PER_US));
 }
 
