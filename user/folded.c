@@ -222,7 +222,7 @@ int dlp_folded_write(FILE *file, const struct dlp_history *history)
 	if (!err)
 		err = print(file, &tree);
 	free(tree.node);
-	if (!err && (fflush(file) || ferror(file)))
-		err = -EIO;
-	return err;
+	if (!err && fflush(file))
+		err = -errno;
+	return err || !ferror(file) ? err : -EIO;
 }

@@ -16,7 +16,7 @@
 
 /*
  * Of a finished history; only what lies in its window, scopes that were sampled standing for those
- * that were not. Sorted by text. 0, -ENOMEM, or -EIO when the stream has failed.
+ * that were not. Sorted by text. 0, -ENOMEM, or the stream's -errno.
  */
 int dlp_folded_write(FILE *file, const struct dlp_history *history);
 

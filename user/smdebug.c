@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "invoker.h"
 #include "trace_out.h"
 #include "util.h"
 
@@ -48,13 +49,18 @@ struct export {
 /* A folder in `dir`, made unless it is there; its descriptor or -errno. */
 static int open_folder(int dir, const char *name, bool must_be_new)
 {
+	bool is_new = !mkdirat(dir, name, 0777);
 	int fd;
 
-	if (mkdirat(dir, name, 0777) && (errno != EEXIST || must_be_new))
+	if (!is_new && (errno != EEXIST || must_be_new))
 		return -errno;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 				 (dir == AT_FDCWD ? 0 : O_NOFOLLOW));
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (is_new)
+		(void)dlp_invoker_own(fd);
+	return fd;
 }
 
 /* The file in the folder of this hour of UTC; NULL with errno. */
@@ -76,7 +82,10 @@ static FILE *create(int dir, uint64_t realtime_ns, const char *name)
 		return NULL;
 	}
 	fd = openat(hour, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (fd < 0)
+		return NULL;
+	(void)dlp_invoker_own(fd);
+	file = fdopen(fd, "w");
 	if (file)
 		fd = -1;
 	return file;

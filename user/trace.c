@@ -386,10 +386,20 @@ int dlp_trace_threads(struct dlp_trace *trace)
 	return err;
 }
 
-int dlp_trace_write(FILE *file, const struct dlp_history *history)
+/* About the whole: which clock, which window, and what the history had no room for. */
+static void write_head(FILE *file, const struct dlp_history *history)
 {
-	struct dlp_trace trace = { .out = { .file = file }, .history = history };
-	int err;
+	const struct dlp_history_lost *lost = &history->lost;
+	const struct {
+		const char *name;
+		uint64_t count;
+	} left_out[] = {
+		{ "calls", lost->calls },	  { "productions", lost->productions },
+		{ "scopes", lost->scopes },	  { "samples", lost->samples },
+		{ "waits", lost->waits },	  { "blocks", lost->blocks },
+		{ "requests", lost->requests },	  { "intervals", lost->intervals },
+		{ "iterators", lost->iterators }, { "others", lost->others },
+	};
 
 	fprintf(file,
 		"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"tool\":\"dlprof-bpf %s\","
@@ -400,7 +410,21 @@ int dlp_trace_write(FILE *file, const struct dlp_history *history)
 		fprintf(file, "%" PRIu64, history->realtime_start_ns);
 	else
 		fputs("null", file);
-	fputs("},\"traceEvents\":[\n", file);
+	fputs(",\"left_out\":{", file);
+	for (size_t i = 0, any = 0; i < DLP_ARRAY_SIZE(left_out); i++) {
+		if (left_out[i].count)
+			fprintf(file, "%s\"%s\":%" PRIu64, any++ ? "," : "", left_out[i].name,
+				left_out[i].count);
+	}
+	fputs("}},\"traceEvents\":[\n", file);
+}
+
+int dlp_trace_write(FILE *file, const struct dlp_history *history)
+{
+	struct dlp_trace trace = { .out = { .file = file }, .history = history };
+	int err;
+
+	write_head(file, history);
 	err = dlp_trace_threads(&trace);
 	if (!err)
 		err = dlp_trace_states(&trace);
@@ -410,7 +434,7 @@ int dlp_trace_write(FILE *file, const struct dlp_history *history)
 		err = dlp_trace_devices(&trace);
 	fputs("\n]}\n", file);
 	dlp_tracks_fini(&trace.tracks);
-	if (!err && (fflush(file) || ferror(file)))
-		err = -EIO;
-	return err;
+	if (!err && fflush(file))
+		err = -errno;
+	return err || !ferror(file) ? err : -EIO;
 }

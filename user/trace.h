@@ -15,7 +15,7 @@
 
 #include "history.h"
 
-/* Of a finished history. 0, -ENOMEM, or -EIO when the stream has failed. */
+/* Of a finished history. 0, -ENOMEM, or the stream's -errno. */
 int dlp_trace_write(FILE *file, const struct dlp_history *history);
 
 #endif /* DLP_TRACE_H */

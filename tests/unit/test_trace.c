@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -421,6 +422,7 @@ static void test_overlap(void **state)
 	struct dlp_history history = { .model = &model, .scopes = scope, .scope_cnt = 2,
 				       .samples = sample, .sample_cnt = 2 };
 	struct picture picture;
+	const json_t *left_out;
 	size_t slices = 0;
 
 	(void)state;
@@ -436,10 +438,14 @@ static void test_overlap(void **state)
 	scope[39].tid = UINT32_MAX;
 	history.scope_cnt = 40;
 	history.sample_cnt = 0;
+	history.lost.waits = 3;
 	picture = draw(&history);
 	for (size_t i = 0; i < picture.event_cnt; i++)
 		slices += picture.event[i].ph == 'X';
 	assert_int_equal(slices, DLP_TRACK_DEPTH_MAX);
+	left_out = json_object_get(json_object_get(picture.root, "otherData"), "left_out");
+	assert_int_equal(json_object_size(left_out), 1);
+	assert_int_equal(json_integer_value(json_object_get(left_out, "waits")), 3);
 	check_nesting(&picture);
 	wipe(&picture);
 }
@@ -453,7 +459,7 @@ static void test_full_disk(void **state)
 	(void)state;
 	if (!file)
 		skip();
-	assert_true(dlp_trace_write(file, &history) < 0);
+	assert_int_equal(dlp_trace_write(file, &history), -ENOSPC);
 	fclose(file);
 }
 
