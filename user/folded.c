@@ -145,7 +145,7 @@ static int take(struct tree *tree, const struct dlp_history *history, const stru
 /* The whole stack of a node, the outermost frame first. */
 static void spell(const struct tree *tree, uint32_t at, char *buf, size_t size)
 {
-	uint32_t path[DLP_TRACK_DEPTH_MAX + 1], depth = 0;
+	uint32_t path[DLP_TRACK_DEPTH_MAX + 1] = { 0 }, depth = 0;
 	size_t used = 0;
 
 	for (; at != NONE && depth < DLP_ARRAY_SIZE(path); at = tree->node[at].parent)

@@ -67,10 +67,11 @@ static int open_folder(int dir, const char *name, bool must_be_new)
 static FILE *create(int dir, uint64_t realtime_ns, const char *name)
 {
 	time_t seconds = (time_t)(realtime_ns / DLP_NS_PER_S);
-	_cleanup_close_ int hour = -1, fd = -1;
+	_cleanup_close_ int hour = -1;
+	FILE *file = NULL;
 	char text[40];
 	struct tm tm;
-	FILE *file;
+	int fd;
 
 	if (!gmtime_r(&seconds, &tm) || !strftime(text, sizeof(text), "%Y%m%d%H", &tm)) {
 		errno = EOVERFLOW;
@@ -82,12 +83,12 @@ static FILE *create(int dir, uint64_t realtime_ns, const char *name)
 		return NULL;
 	}
 	fd = openat(hour, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return NULL;
-	(void)dlp_invoker_own(fd);
-	file = fdopen(fd, "w");
-	if (file)
-		fd = -1;
+	if (fd >= 0) {
+		(void)dlp_invoker_own(fd);
+		file = fdopen(fd, "w");
+		if (!file)
+			close(fd);
+	}
 	return file;
 }
 

@@ -4,9 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* An iter(loader) that was seen whole; the history has them in another order. */
+struct init {
+	uint64_t start_ns;
+	size_t at;
+};
+
 struct dlp_timeline {
 	const struct dlp_history *history;
-	const struct dlp_history_iterator **inits; /* by init_start_ns; owned */
+	struct init *inits; /* by start; owned */
 	size_t init_cnt;
 	size_t next[DLP_SLICE_KINDS];
 	struct dlp_tracks tracks;
@@ -22,12 +28,11 @@ uint32_t dlp_timeline_thread(const struct dlp_history *history,
 	return model->main_tid;
 }
 
-static int by_init(const void *a, const void *b)
+static int by_start(const void *a, const void *b)
 {
-	uint64_t x = (*(const struct dlp_history_iterator *const *)a)->init_start_ns;
-	uint64_t y = (*(const struct dlp_history_iterator *const *)b)->init_start_ns;
+	const struct init *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
 int dlp_timeline_new(struct dlp_timeline **ret, const struct dlp_history *history)
@@ -44,9 +49,10 @@ int dlp_timeline_new(struct dlp_timeline **ret, const struct dlp_history *histor
 	}
 	for (size_t i = 0; i < history->iterator_cnt; i++) {
 		if (history->iterators[i].init_end_ns)
-			timeline->inits[timeline->init_cnt++] = &history->iterators[i];
+			timeline->inits[timeline->init_cnt++] =
+				(struct init){ history->iterators[i].init_start_ns, i };
 	}
-	qsort(timeline->inits, timeline->init_cnt, sizeof(*timeline->inits), by_init);
+	qsort(timeline->inits, timeline->init_cnt, sizeof(*timeline->inits), by_start);
 	*ret = timeline;
 	return 0;
 }
@@ -73,7 +79,7 @@ static bool peek(const struct dlp_timeline *timeline, enum dlp_slice_kind kind,
 	case DLP_SLICE_INIT:
 		if (at >= timeline->init_cnt)
 			return false;
-		ret->init = timeline->inits[at];
+		ret->init = &history->iterators[timeline->inits[at].at];
 		ret->start_ns = ret->init->init_start_ns;
 		ret->end_ns = ret->init->init_end_ns;
 		*ret_tid = dlp_timeline_thread(history, ret->init);
