@@ -189,7 +189,7 @@ static void begin(struct dlp_trace_out *out, enum phase phase, const char *name,
 {
 	dlp_trace_begin(out, 'X', name, phase, 0);
 	dlp_trace_at(out, start_ns);
-	dlp_trace_lasts(out, end_ns - start_ns);
+	dlp_trace_lasts(out, end_ns > start_ns ? end_ns - start_ns : 0);
 }
 
 static void write_call(const struct export *export, struct dlp_trace_out *out,

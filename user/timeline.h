@@ -39,7 +39,7 @@ uint32_t dlp_timeline_thread(const struct dlp_history *history,
 /* Over a finished history, which is borrowed. 0 or -ENOMEM. */
 int dlp_timeline_new(struct dlp_timeline **ret, const struct dlp_history *history);
 void dlp_timeline_free(struct dlp_timeline *timeline);
-/* The next one: 1, 0 at the end, -ENOMEM. What is nested too deep is left out. */
+/* The next one: 1, 0 at the end, -ENOMEM. What a track does not take is left out. */
 int dlp_timeline_next(struct dlp_timeline *timeline, struct dlp_slice *ret);
 
 #endif /* DLP_TIMELINE_H */

@@ -58,6 +58,8 @@ struct dlp_track *dlp_tracks_get(struct dlp_tracks *tracks, uint32_t pid, uint32
 
 bool dlp_track_push(struct dlp_track *track, uint64_t start_ns, uint64_t *end_ns)
 {
+	if (start_ns > *end_ns || *end_ns > INT64_MAX)
+		return false;
 	while (track->depth && track->end_ns[track->depth - 1] <= start_ns)
 		track->depth--;
 	if (track->depth == DLP_TRACK_DEPTH_MAX)

@@ -34,8 +34,8 @@ void dlp_tracks_fini(struct dlp_tracks *tracks);
 struct dlp_track *dlp_tracks_get(struct dlp_tracks *tracks, uint32_t pid, uint32_t row);
 /*
  * Opens a slice; those of one track come in order of start, longer ones first. *end_ns becomes
- * earlier where the slice is cut. False = too deep, nothing was opened. Its depth is
- * track->depth - 1.
+ * earlier where the slice is cut. False = too deep, or it ends before it begins or after the end of
+ * time (INT64_MAX): nothing was opened. Its depth is track->depth - 1.
  */
 bool dlp_track_push(struct dlp_track *track, uint64_t start_ns, uint64_t *end_ns);
 

@@ -56,6 +56,10 @@ static void test_nesting(void **state)
 		push(&track, 100 + depth, 500 - depth, 500 - depth, depth);
 	assert_false(dlp_track_push(&track, 200, &end_ns));
 	push(&track, 1000, 2000, 2000, 1);
+	end_ns = 999;
+	assert_false(dlp_track_push(&track, 1000, &end_ns));
+	end_ns = UINT64_MAX;
+	assert_false(dlp_track_push(&track, 3000, &end_ns));
 }
 
 int main(void)
