@@ -35,7 +35,7 @@ struct entry {
 	uint32_t at; /* in the history's array of calls, iterators or workers */
 };
 
-struct export {
+struct output {
 	const struct dlp_history *history;
 	int dir; /* framework/pevents, or system/incremental */
 	struct entry *entry; /* by end; owned */
@@ -127,10 +127,10 @@ static uint64_t life_end(const struct dlp_history *history, const struct dlp_his
 	return worker->died_ns ? worker->died_ns : history->end_ns;
 }
 
-static void collect(struct export *export)
+static void collect(struct output *output)
 {
-	const struct dlp_history *history = export->history;
-	struct entry *entry = export->entry;
+	const struct dlp_history *history = output->history;
+	struct entry *entry = output->entry;
 
 	for (uint32_t i = 0; i < history->call_cnt; i++) {
 		if (history->calls[i].flags & DLP_CALL_WINDOW)
@@ -150,36 +150,36 @@ static void collect(struct export *export)
 		    in_window(history, end_ns))
 			*entry++ = (struct entry){ end_ns, WORKER, i };
 	}
-	export->entry_cnt = (size_t)(entry - export->entry);
-	qsort(export->entry, export->entry_cnt, sizeof(*export->entry), by_end);
+	output->entry_cnt = (size_t)(entry - output->entry);
+	qsort(output->entry, output->entry_cnt, sizeof(*output->entry), by_end);
 }
 
 /* torch forks an iterator's workers in order of their number, and the history has them by birth. */
-static int number_workers(struct export *export)
+static int number_workers(struct output *output)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 	_cleanup_free_ uint32_t *next = calloc(history->iterator_cnt + 1, sizeof(*next));
 
-	export->number = calloc(history->worker_cnt + 1, sizeof(*export->number));
-	if (!next || !export->number)
+	output->number = calloc(history->worker_cnt + 1, sizeof(*output->number));
+	if (!next || !output->number)
 		return -ENOMEM;
 	for (size_t i = 0; i < history->worker_cnt; i++) {
 		const struct dlp_history_iterator *it =
 			dlp_history_iterator(history, history->workers[i].iterator);
 
 		if (it)
-			export->number[i] = next[it - history->iterators]++;
+			output->number[i] = next[it - history->iterators]++;
 	}
 	return 0;
 }
 
 /* Without a known worker the reader's own default, -1. */
-static void tell_worker(const struct export *export, struct dlp_trace_out *out,
+static void tell_worker(const struct output *output, struct dlp_trace_out *out,
 			const struct dlp_history_worker *worker)
 {
 	if (worker)
 		dlp_trace_arg_count(out, "worker_id",
-				    export->number[worker - export->history->workers]);
+				    output->number[worker - output->history->workers]);
 	else
 		dlp_trace_arg_int(out, "worker_id", -1);
 }
@@ -192,23 +192,23 @@ static void begin(struct dlp_trace_out *out, enum phase phase, const char *name,
 	dlp_trace_lasts(out, end_ns > start_ns ? end_ns - start_ns : 0);
 }
 
-static void write_call(const struct export *export, struct dlp_trace_out *out,
+static void write_call(const struct output *output, struct dlp_trace_out *out,
 		       const struct dlp_history_call *call)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 
 	begin(out, GETNEXT, phase_name[GETNEXT], call->start_ns, call->end_ns);
 	dlp_trace_arg_count(out, "pid", history->model->trainer_pid);
 	dlp_trace_arg_count(out, "thread_id", call->tid);
-	tell_worker(export, out,
+	tell_worker(output, out,
 		    call->worker_pid ? dlp_history_worker(history, call->worker_pid, call->end_ns) :
 				       NULL);
 }
 
-static void write_init(const struct export *export, struct dlp_trace_out *out,
+static void write_init(const struct output *output, struct dlp_trace_out *out,
 		       const struct dlp_history_iterator *it)
 {
-	const struct dlp_model *model = export->history->model;
+	const struct dlp_model *model = output->history->model;
 	const struct dlp_loader *loader =
 		it->loader && it->loader <= model->loader_cnt ? &model->loaders[it->loader - 1] : NULL;
 	char name[DLP_TYPE_MAX + 16];
@@ -223,24 +223,24 @@ static void write_init(const struct export *export, struct dlp_trace_out *out,
 		dlp_trace_arg_bool(out, "pin_memory", loader->pin_memory == 1);
 }
 
-static void write_entry(const struct export *export, struct dlp_trace_out *out,
+static void write_entry(const struct output *output, struct dlp_trace_out *out,
 			const struct entry *entry)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 	const struct dlp_history_worker *worker;
 
 	switch (entry->phase) {
 	case GETNEXT:
-		write_call(export, out, &history->calls[entry->at]);
+		write_call(output, out, &history->calls[entry->at]);
 		break;
 	case INITIALIZE:
-		write_init(export, out, &history->iterators[entry->at]);
+		write_init(output, out, &history->iterators[entry->at]);
 		break;
 	default:
 		worker = &history->workers[entry->at];
 		begin(out, WORKER, phase_name[WORKER], worker->born_ns, life_end(history, worker));
 		dlp_trace_arg_count(out, "pid", worker->pid);
-		tell_worker(export, out, worker);
+		tell_worker(output, out, worker);
 		break;
 	}
 	dlp_trace_end(out);
@@ -252,10 +252,10 @@ static uint64_t epoch_us(const struct dlp_history *history)
 	return history->realtime_start_ns / DLP_NS_PER_US;
 }
 
-static void write_head(const struct export *export, struct dlp_trace_out *out)
+static void write_head(const struct output *output, struct dlp_trace_out *out)
 {
 	dlp_trace_begin(out, 'M', "process_name", 0, 0);
-	dlp_trace_arg_count(out, "start_time_since_epoch_in_micros", epoch_us(export->history));
+	dlp_trace_arg_count(out, "start_time_since_epoch_in_micros", epoch_us(output->history));
 	dlp_trace_end(out);
 	for (uint32_t phase = 0; phase < PHASE_CNT; phase++) {
 		dlp_trace_begin(out, 'M', "process_name", phase, 0);
@@ -265,9 +265,9 @@ static void write_head(const struct export *export, struct dlp_trace_out *out)
 }
 
 /* One file, of `entry_cnt` events. 0 or -errno. */
-static int write_file(struct export *export, const struct entry *entry, size_t entry_cnt)
+static int write_file(struct output *output, const struct entry *entry, size_t entry_cnt)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 	uint64_t end_ns = dlp_history_realtime(history, entry[entry_cnt - 1].end_ns);
 	/* so that time 0 is at a whole microsecond of the epoch */
 	struct dlp_trace_out out = {
@@ -277,41 +277,41 @@ static int write_file(struct export *export, const struct entry *entry, size_t e
 	char name[100];
 
 	/* no two files of one name */
-	if (end_us <= export->last_us)
-		end_us = export->last_us + 1;
-	export->last_us = end_us;
+	if (end_us <= output->last_us)
+		end_us = output->last_us + 1;
+	output->last_us = end_us;
 	(void)snprintf(name, sizeof(name), "%" PRIu64 "_%" PRIu32 "-" NODE "_pythontimeline.json",
 		       end_us, history->model->trainer_pid);
-	out.file = create(export->dir, end_ns, name);
+	out.file = create(output->dir, end_ns, name);
 	if (!out.file)
 		return -errno;
 	fputs("[\n", out.file);
-	write_head(export, &out);
+	write_head(output, &out);
 	for (size_t i = 0; i < entry_cnt; i++)
-		write_entry(export, &out, &entry[i]);
+		write_entry(output, &out, &entry[i]);
 	fputs("\n]\n", out.file);
 	return finish(out.file);
 }
 
-static int write_framework(struct export *export)
+static int write_framework(struct output *output)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 	size_t first = 0;
 	int err;
 
-	export->entry = calloc(history->call_cnt + history->iterator_cnt + history->worker_cnt + 1,
-			       sizeof(*export->entry));
-	err = export->entry ? number_workers(export) : -ENOMEM;
+	output->entry = calloc(history->call_cnt + history->iterator_cnt + history->worker_cnt + 1,
+			       sizeof(*output->entry));
+	err = output->entry ? number_workers(output) : -ENOMEM;
 	if (err)
 		return err;
-	collect(export);
-	for (size_t i = 1; !err && i <= export->entry_cnt; i++) {
-		const struct entry *entry = &export->entry[first];
+	collect(output);
+	for (size_t i = 1; !err && i <= output->entry_cnt; i++) {
+		const struct entry *entry = &output->entry[first];
 
-		if (i < export->entry_cnt && i - first < FILE_EVENTS_MAX &&
-		    export->entry[i].end_ns - entry->end_ns < FILE_SPAN_NS)
+		if (i < output->entry_cnt && i - first < FILE_EVENTS_MAX &&
+		    output->entry[i].end_ns - entry->end_ns < FILE_SPAN_NS)
 			continue;
-		err = write_file(export, entry, i - first);
+		err = write_file(output, entry, i - first);
 		first = i;
 	}
 	return err;
@@ -349,9 +349,9 @@ static void write_machine(const struct dlp_history *history, FILE *file, size_t 
 }
 
 /* One file a minute; the first one is there even when nothing is known, for its name. */
-static int write_system(const struct export *export)
+static int write_system(const struct output *output)
 {
-	const struct dlp_history *history = export->history;
+	const struct dlp_history *history = output->history;
 	uint64_t first_ns = history->start_ns;
 	size_t at = 0;
 	int err = 0;
@@ -363,7 +363,7 @@ static int write_system(const struct export *export)
 
 		(void)snprintf(name, sizeof(name), "%010" PRIu64 "." NODE ".json",
 			       (uint64_t)(real_ns / DLP_NS_PER_S));
-		file = create(export->dir, real_ns, name);
+		file = create(output->dir, real_ns, name);
 		if (!file)
 			return -errno;
 		for (; at < history->system_cnt; at++) {
@@ -390,29 +390,29 @@ static int open_part(int dir, const char *first, const char *second)
 	return outer < 0 ? outer : open_folder(outer, second, false);
 }
 
-static int write_parts(int dir, struct export *export)
+static int write_parts(int dir, struct output *output)
 {
 	int err;
 
-	export->dir = open_part(dir, "system", "incremental");
-	if (export->dir < 0)
-		return export->dir;
-	err = write_system(export);
-	close(export->dir);
+	output->dir = open_part(dir, "system", "incremental");
+	if (output->dir < 0)
+		return output->dir;
+	err = write_system(output);
+	close(output->dir);
 	if (err)
 		return err;
-	export->dir = open_part(dir, "framework", "pevents");
-	if (export->dir < 0)
-		return export->dir;
-	err = write_framework(export);
-	close(export->dir);
+	output->dir = open_part(dir, "framework", "pevents");
+	if (output->dir < 0)
+		return output->dir;
+	err = write_framework(output);
+	close(output->dir);
 	return err;
 }
 
 int dlp_smdebug_write(const char *path, const struct dlp_history *history, char *error,
 		      size_t error_size)
 {
-	struct export export = { .history = history };
+	struct output output = { .history = history };
 	_cleanup_close_ int dir = -1;
 	int err;
 
@@ -421,9 +421,9 @@ int dlp_smdebug_write(const char *path, const struct dlp_history *history, char 
 		return -ENODATA;
 	}
 	dir = open_folder(AT_FDCWD, path, false);
-	err = dir < 0 ? dir : write_parts(dir, &export);
-	free(export.entry);
-	free(export.number);
+	err = dir < 0 ? dir : write_parts(dir, &output);
+	free(output.entry);
+	free(output.number);
 	if (err == -EEXIST)
 		(void)snprintf(error, error_size, "there is an export already");
 	else if (err)

@@ -24,7 +24,7 @@ const char *dlp_trace_device(const struct dlp_trace *trace, uint32_t dev, char *
 
 /* ---- states and waits ------------------------------------------------------------------------ */
 
-/* A slice on a row of its own kind; 1, 0 = left out, -ENOMEM. Arguments and end are the caller's. */
+/* Begins a slice on a row of its own kind; the caller ends it. 1, 0 = left out, -ENOMEM. */
 static int begin_slice(struct dlp_trace *trace, const char *name, const char *category,
 		       uint32_t pid, uint32_t row, uint64_t start_ns, uint64_t end_ns)
 {

@@ -9,124 +9,21 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <jansson.h>
-#include <math.h>
 
 #include "history_run.h"
 #include "model_check.h"
 #include "trace.h"
+#include "trace_read.h"
 #include "track.h"
 
-/* What one event says, in nanoseconds. */
-struct event {
-	char ph;
-	const char *name;
-	uint32_t pid, tid;
-	uint64_t start_ns, end_ns;
-	uint64_t id;
-	const json_t *args;
-};
-
-struct picture {
-	json_t *root;
-	struct event *event; /* event_cnt of them, as in the file */
-	size_t event_cnt;
-};
-
-static uint64_t ns_of(const json_t *us)
-{
-	return us ? (uint64_t)llround(json_number_value(us) * 1000) : 0;
-}
-
-static struct picture draw(const struct dlp_history *history)
-{
-	struct picture picture = { 0 };
-	json_error_t error;
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *file = open_memstream(&text, &bytes);
-	json_t *events;
-
-	assert_non_null(file);
-	assert_int_equal(dlp_trace_write(file, history), 0);
-	fclose(file);
-	picture.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-	if (!picture.root)
-		fail_msg("line %d: %s", error.line, error.text);
-	free(text);
-	events = json_object_get(picture.root, "traceEvents");
-	picture.event_cnt = json_array_size(events);
-	picture.event = calloc(picture.event_cnt + 1, sizeof(*picture.event));
-	assert_non_null(picture.event);
-	for (size_t i = 0; i < picture.event_cnt; i++) {
-		const json_t *json = json_array_get(events, i);
-		struct event *event = &picture.event[i];
-		const char *id = json_string_value(json_object_get(json, "id"));
-
-		event->ph = *json_string_value(json_object_get(json, "ph"));
-		event->name = json_string_value(json_object_get(json, "name"));
-		event->pid = (uint32_t)json_integer_value(json_object_get(json, "pid"));
-		event->tid = (uint32_t)json_integer_value(json_object_get(json, "tid"));
-		event->start_ns = ns_of(json_object_get(json, "ts"));
-		event->end_ns = event->start_ns + ns_of(json_object_get(json, "dur"));
-		event->id = id ? strtoull(id, NULL, 16) : 0;
-		event->args = json_object_get(json, "args");
-		assert_non_null(event->name);
-	}
-	return picture;
-}
-
-static void wipe(struct picture *picture)
-{
-	json_decref(picture->root);
-	free(picture->event);
-}
-
-static int64_t arg(const struct event *event, const char *key)
-{
-	const json_t *value = json_object_get(event->args, key);
-
-	return value ? json_integer_value(value) : -1;
-}
-
-/* The innermost slice of this row that is under way at that time; NULL. */
-static const struct event *slice_at(const struct picture *picture, uint32_t pid, uint32_t tid,
-				    uint64_t ts_ns)
-{
-	const struct event *found = NULL;
-
-	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *event = &picture->event[i];
-
-		if (event->ph == 'X' && event->pid == pid && event->tid == tid &&
-		    event->start_ns <= ts_ns && ts_ns < event->end_ns &&
-		    (!found || event->start_ns >= found->start_ns))
-			found = event;
-	}
-	return found;
-}
-
-static const struct event *find(const struct picture *picture, char ph, const char *name,
-				uint32_t pid, uint64_t start_ns)
-{
-	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *event = &picture->event[i];
-
-		if (event->ph == ph && event->pid == pid && event->start_ns == start_ns &&
-		    !strcmp(event->name, name))
-			return event;
-	}
-	return NULL;
-}
-
 /* No two slices of a row overlap without one being inside the other. */
-static void check_nesting(const struct picture *picture)
+static void check_nesting(const struct trace_read *picture)
 {
 	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *a = &picture->event[i];
+		const struct trace_event *a = &picture->event[i];
 
 		for (size_t j = 0; a->ph == 'X' && j < picture->event_cnt; j++) {
-			const struct event *b = &picture->event[j];
+			const struct trace_event *b = &picture->event[j];
 
 			if (b->ph != 'X' || b->pid != a->pid || b->tid != a->tid ||
 			    b->start_ns <= a->start_ns || b->start_ns >= a->end_ns)
@@ -138,14 +35,14 @@ static void check_nesting(const struct picture *picture)
 }
 
 /* Each row with slices has a name, and so has its process. */
-static void check_names(const struct picture *picture)
+static void check_names(const struct trace_read *picture)
 {
 	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *event = &picture->event[i];
+		const struct trace_event *event = &picture->event[i];
 		unsigned int row = 0, process = 0;
 
 		for (size_t j = 0; event->ph == 'X' && j < picture->event_cnt; j++) {
-			const struct event *meta = &picture->event[j];
+			const struct trace_event *meta = &picture->event[j];
 
 			if (meta->ph != 'M' || meta->pid != event->pid)
 				continue;
@@ -159,40 +56,40 @@ static void check_names(const struct picture *picture)
 	}
 }
 
-static void check_calls(const struct picture *picture, const struct scn *scn)
+static void check_calls(const struct trace_read *picture, const struct scn *scn)
 {
 	const struct scn_call *call;
 	size_t call_cnt = scn_calls(scn, &call), drawn = 0;
 
 	for (size_t i = 0; i < call_cnt; i++) {
-		const struct event *event =
-			find(picture, 'X', "GetNext", SCN_TRAINER, call[i].start_ns);
+		const struct trace_event *event =
+			trace_read_find(picture, 'X', "GetNext", SCN_TRAINER, call[i].start_ns);
 
 		assert_non_null(event);
 		assert_int_equal(event->tid, call[i].tid);
 		assert_int_equal(event->end_ns, call[i].end_ns);
-		assert_int_equal(arg(event, "batch"), call[i].data ? call[i].index : -1);
+		assert_int_equal(trace_read_arg(event, "batch"), call[i].data ? call[i].index : -1);
 		if (call[i].data)
-			assert_int_equal(arg(event, "worker"), call[i].worker_pid);
+			assert_int_equal(trace_read_arg(event, "worker"), call[i].worker_pid);
 	}
 	for (size_t i = 0; i < picture->event_cnt; i++)
 		drawn += picture->event[i].ph == 'X' && !strcmp(picture->event[i].name, "GetNext");
 	assert_int_equal(drawn, call_cnt);
 }
 
-static void check_productions(const struct picture *picture, const struct scn *scn)
+static void check_productions(const struct trace_read *picture, const struct scn *scn)
 {
 	const struct scn_made *made;
 	size_t made_cnt = scn_made(scn, &made);
 
 	assert_true(made_cnt > 0);
 	for (size_t i = 0; i < made_cnt; i++) {
-		const struct event *event =
-			find(picture, 'X', "make batch", made[i].pid, made[i].taken_ns);
+		const struct trace_event *event =
+			trace_read_find(picture, 'X', "make batch", made[i].pid, made[i].taken_ns);
 
 		assert_non_null(event);
 		assert_int_equal(event->tid, made[i].pid);
-		assert_int_equal(arg(event, "batch"), made[i].index);
+		assert_int_equal(trace_read_arg(event, "batch"), made[i].index);
 		/* the model sees the worker go for the next index, some microseconds later */
 		assert_true(event->end_ns >= made[i].done_ns);
 		assert_true(event->end_ns < made[i].done_ns + 2 * MS);
@@ -200,12 +97,13 @@ static void check_productions(const struct picture *picture, const struct scn *s
 }
 
 /* The other end of an arrow. */
-static const struct event *partner(const struct picture *picture, const struct event *event)
+static const struct trace_event *partner(const struct trace_read *picture,
+					 const struct trace_event *event)
 {
-	const struct event *found = NULL;
+	const struct trace_event *found = NULL;
 
 	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *other = &picture->event[i];
+		const struct trace_event *other = &picture->event[i];
 
 		if (other->ph == (event->ph == 's' ? 'f' : 's') && other->id == event->id) {
 			assert_null(found);
@@ -216,13 +114,13 @@ static const struct event *partner(const struct picture *picture, const struct e
 }
 
 /* Arrows begin and end on slices, those of one batch; returns how many there are of this name. */
-static size_t check_arrows(const struct picture *picture, const char *name)
+static size_t check_arrows(const struct trace_read *picture, const char *name)
 {
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *from = &picture->event[i], *to;
-		const struct event *left, *right;
+		const struct trace_event *from = &picture->event[i], *to;
+		const struct trace_event *left, *right;
 
 		if (from->ph == 'f')
 			assert_non_null(partner(picture, from));
@@ -232,8 +130,8 @@ static size_t check_arrows(const struct picture *picture, const char *name)
 		assert_non_null(to);
 		assert_string_equal(to->name, name);
 		assert_true(from->start_ns <= to->start_ns);
-		left = slice_at(picture, from->pid, from->tid, from->start_ns);
-		right = slice_at(picture, to->pid, to->tid, to->start_ns);
+		left = trace_read_slice(picture, from->pid, from->tid, from->start_ns);
+		right = trace_read_slice(picture, to->pid, to->tid, to->start_ns);
 		assert_non_null(left);
 		assert_non_null(right);
 		if (!strcmp(name, "ask")) {
@@ -253,31 +151,32 @@ static size_t check_arrows(const struct picture *picture, const char *name)
 }
 
 /* Every batch returned has a way from its making to the call that returned it. */
-static void check_ways(const struct picture *picture, const struct scn *scn)
+static void check_ways(const struct trace_read *picture, const struct scn *scn)
 {
 	const struct scn_call *call;
 	size_t call_cnt = scn_calls(scn, &call), ways = 0;
 
 	for (size_t i = 0; i < picture->event_cnt; i++) {
-		const struct event *from = &picture->event[i], *made, *end, *returned;
+		const struct trace_event *from = &picture->event[i], *made, *end, *returned;
 
 		if (from->ph != 's' || strcmp(from->name, "send") != 0)
 			continue;
-		made = slice_at(picture, from->pid, from->tid, from->start_ns);
+		made = trace_read_slice(picture, from->pid, from->tid, from->start_ns);
 		end = partner(picture, from);
-		returned = slice_at(picture, end->pid, end->tid, end->start_ns);
+		returned = trace_read_slice(picture, end->pid, end->tid, end->start_ns);
 		/* received early: another arrow goes on from there */
 		for (size_t j = 0; j < picture->event_cnt; j++) {
-			const struct event *on = &picture->event[j];
+			const struct trace_event *on = &picture->event[j];
 
 			if (on->ph == 's' && !strcmp(on->name, "return") &&
 			    on->start_ns == end->start_ns) {
 				end = partner(picture, on);
-				returned = slice_at(picture, end->pid, end->tid, end->start_ns);
+				returned = trace_read_slice(picture, end->pid, end->tid,
+							    end->start_ns);
 			}
 		}
-		assert_int_equal(arg(returned, "batch"), arg(made, "batch"));
-		assert_int_equal(arg(returned, "worker"), made->pid);
+		assert_int_equal(trace_read_arg(returned, "batch"), trace_read_arg(made, "batch"));
+		assert_int_equal(trace_read_arg(returned, "worker"), made->pid);
 		ways++;
 	}
 	for (size_t i = 0; i < call_cnt; i++)
@@ -285,19 +184,19 @@ static void check_ways(const struct picture *picture, const struct scn *scn)
 	assert_int_equal(ways, 0);
 }
 
-static void check_ready(const struct picture *picture, const struct dlp_history *history)
+static void check_ready(const struct trace_read *picture, const struct dlp_history *history)
 {
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < history->call_cnt; i++) {
 		const struct dlp_history_call *call = &history->calls[i];
-		const struct event *event = find(picture, 'C', "ready batches, loader 1",
-						 SCN_TRAINER, call->start_ns);
+		const struct trace_event *event = trace_read_find(
+			picture, 'C', "ready batches, loader 1", SCN_TRAINER, call->start_ns);
 
 		if (call->ready < 0)
 			continue;
 		assert_non_null(event);
-		assert_int_equal(arg(event, "batches"), call->ready);
+		assert_int_equal(trace_read_arg(event, "batches"), call->ready);
 		cnt++;
 	}
 	assert_true(cnt > 0);
@@ -329,13 +228,14 @@ static void test_job(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
-		struct scn_conf conf = { .workers = 3, .batches = 41, .produce = uneven,
-					 .label = LABEL_MULTI };
+		struct scn_conf conf = {
+			.workers = 3, .batches = 41, .produce = uneven, .label = LABEL_MULTI
+		};
 		struct history_run run;
-		struct picture picture;
+		struct trace_read picture;
 
 		history_run(&run, job(&conf), &views[i]);
-		picture = draw(run.history);
+		picture = trace_read(run.history);
 		check_nesting(&picture);
 		check_names(&picture);
 		check_calls(&picture, run.scn);
@@ -347,7 +247,7 @@ static void test_job(void **state)
 		assert_true(check_arrows(&picture, "return") > 5);
 		check_ways(&picture, run.scn);
 		check_ready(&picture, run.history);
-		wipe(&picture);
+		trace_read_free(&picture);
 		history_run_free(&run);
 	}
 }
@@ -355,19 +255,20 @@ static void test_job(void **state)
 /* Stations before the window opened have no slice to draw an arrow from. */
 static void test_middle(void **state)
 {
-	struct scn_conf conf = { .workers = 2, .batches = 60, .produce = uneven,
-				 .label = LABEL_MULTI };
+	struct scn_conf conf = {
+		.workers = 2, .batches = 60, .produce = uneven, .label = LABEL_MULTI
+	};
 	struct scn *scn = job(&conf);
 	const struct scn_call *call;
 	size_t call_cnt = scn_calls(scn, &call), calls = 0;
 	struct scn_view view = { .start_ns = call[20].start_ns - MS,
 				 .end_ns = call[call_cnt - 10].end_ns + MS };
 	struct history_run run;
-	struct picture picture;
+	struct trace_read picture;
 
 	(void)state;
 	history_run(&run, scn, &view);
-	picture = draw(run.history);
+	picture = trace_read(run.history);
 	check_nesting(&picture);
 	check_names(&picture);
 	check_arrows(&picture, "ask");
@@ -378,7 +279,7 @@ static void test_middle(void **state)
 	/* all but the four in flight and the one waited for when the window opened */
 	assert_true(check_arrows(&picture, "send") < calls);
 	assert_in_range(check_arrows(&picture, "send"), calls - 5, calls - 1);
-	wipe(&picture);
+	trace_read_free(&picture);
 	history_run_free(&run);
 }
 
@@ -390,24 +291,25 @@ static void test_labels(void **state)
 	struct scn *scn = job(&conf);
 	uint64_t end_ns = scn_now(scn);
 	struct history_run run;
-	struct picture picture;
-	const struct event *outer, *inner;
+	struct trace_read picture;
+	const struct trace_event *outer, *inner;
 
 	(void)state;
 	scn_step(scn, 50 * MS);
 	history_run_scope(scn, SCN_TRAINER, end_ns + 10 * MS, end_ns + 20 * MS, 9, evil);
 	history_run_scope(scn, SCN_TRAINER, end_ns + 5 * MS, end_ns + 30 * MS, 10, "step");
 	history_run(&run, scn, &(struct scn_view){ 0 });
-	picture = draw(run.history);
-	outer = find(&picture, 'X', "step", SCN_TRAINER, end_ns + 5 * MS);
-	inner = slice_at(&picture, SCN_TRAINER, SCN_TRAINER, end_ns + 15 * MS);
+	picture = trace_read(run.history);
+	outer = trace_read_find(&picture, 'X', "step", SCN_TRAINER, end_ns + 5 * MS);
+	inner = trace_read_slice(&picture, SCN_TRAINER, SCN_TRAINER, end_ns + 15 * MS);
 	assert_non_null(outer);
 	assert_non_null(inner);
-	assert_ptr_equal(slice_at(&picture, SCN_TRAINER, SCN_TRAINER, end_ns + 25 * MS), outer);
+	assert_ptr_equal(trace_read_slice(&picture, SCN_TRAINER, SCN_TRAINER, end_ns + 25 * MS),
+			 outer);
 	assert_string_equal(inner->name, "a\"b\\c??[31m?;</script>");
 	assert_int_equal(inner->end_ns, end_ns + 20 * MS);
 	check_nesting(&picture);
-	wipe(&picture);
+	trace_read_free(&picture);
 	history_run_free(&run);
 }
 
@@ -415,31 +317,36 @@ static void test_labels(void **state)
 static void test_overlap(void **state)
 {
 	struct dlp_model model = { .trainer_pid = 7, .main_tid = 7 };
-	struct dlp_history_scope scope[40] = { { .start_ns = 100, .end_ns = 200, .pid = 7, .tid = 7 },
-					       { .start_ns = 150, .end_ns = 300, .pid = 7, .tid = 7 } };
+	struct dlp_history_scope scope[40] = {
+		{ .start_ns = 100, .end_ns = 200, .pid = 7, .tid = 7 },
+		{ .start_ns = 150, .end_ns = 300, .pid = 7, .tid = 7 }
+	};
 	struct dlp_history_sample sample[2] = { { 100, 200, 7, 7, DLP_LANE_TRAINER, { { 0 } } },
 						{ 150, 250, 7, 7, DLP_LANE_TRAINER, { { 0 } } } };
-	struct dlp_history history = { .model = &model, .scopes = scope, .scope_cnt = 2,
-				       .samples = sample, .sample_cnt = 2 };
-	struct picture picture;
+	struct dlp_history history = {
+		.model = &model, .scopes = scope, .scope_cnt = 2, .samples = sample, .sample_cnt = 2
+	};
+	struct trace_read picture;
 	const json_t *left_out;
 	size_t slices = 0;
 
 	(void)state;
-	picture = draw(&history);
+	picture = trace_read(&history);
 	check_nesting(&picture);
-	assert_int_equal(slice_at(&picture, 7, 7, 160)->end_ns, 200);
-	assert_true(json_is_true(json_object_get(slice_at(&picture, 7, 7, 160)->args, "cut")));
-	wipe(&picture);
+	assert_int_equal(trace_read_slice(&picture, 7, 7, 160)->end_ns, 200);
+	assert_true(
+		json_is_true(json_object_get(trace_read_slice(&picture, 7, 7, 160)->args, "cut")));
+	trace_read_free(&picture);
 	/* nested without end, and a thread that cannot be */
 	for (size_t i = 0; i < 40; i++)
-		scope[i] = (struct dlp_history_scope){ .start_ns = 100 + i, .end_ns = 1000 - i,
-						       .pid = 7, .tid = 7 };
+		scope[i] = (struct dlp_history_scope){
+			.start_ns = 100 + i, .end_ns = 1000 - i, .pid = 7, .tid = 7
+		};
 	scope[39].tid = UINT32_MAX;
 	history.scope_cnt = 40;
 	history.sample_cnt = 0;
 	history.lost.waits = 3;
-	picture = draw(&history);
+	picture = trace_read(&history);
 	for (size_t i = 0; i < picture.event_cnt; i++)
 		slices += picture.event[i].ph == 'X';
 	assert_int_equal(slices, DLP_TRACK_DEPTH_MAX);
@@ -447,7 +354,7 @@ static void test_overlap(void **state)
 	assert_int_equal(json_object_size(left_out), 1);
 	assert_int_equal(json_integer_value(json_object_get(left_out, "waits")), 3);
 	check_nesting(&picture);
-	wipe(&picture);
+	trace_read_free(&picture);
 }
 
 static void test_full_disk(void **state)
@@ -466,8 +373,8 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_job),	cmocka_unit_test(test_middle),
-		cmocka_unit_test(test_labels),	cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_job),	  cmocka_unit_test(test_middle),
+		cmocka_unit_test(test_labels),	  cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_full_disk),
 	};
 
