@@ -63,7 +63,16 @@ static void check_calls(const struct history_run *run)
 		assert_int_equal(!!(call->flags & DLP_CALL_DATA), truth[i].data);
 		assert_true(call->flags & DLP_CALL_WINDOW && call->flags & DLP_CALL_OUTER);
 		assert_int_equal(dlp_split_sum(&call->split), call->end_ns - call->start_ns);
-		if (!truth[i].data)
+	}
+}
+
+/* The batch's way is told, and in the order of its stations. */
+static void check_stations(const struct dlp_history *history)
+{
+	for (size_t i = 0; i < history->call_cnt; i++) {
+		const struct dlp_history_call *call = &history->calls[i];
+
+		if (!(call->flags & DLP_CALL_DATA))
 			continue;
 		assert_true(call->flags & DLP_CALL_BATCH);
 		assert_true(call->asked_ns && call->asked_ns <= call->taken_ns);
@@ -83,6 +92,7 @@ static void test_calls(void **unused)
 	(void)unused;
 	history_run(&run, epochs(&multi, 3), &view);
 	check_calls(&run);
+	check_stations(run.history);
 	assert_int_equal(run.history->iterator_cnt, 3);
 	for (size_t i = 0; i < run.history->call_cnt; i++) {
 		const struct dlp_history_call *call = &run.history->calls[i];
@@ -267,6 +277,7 @@ static void test_persistent(void **unused)
 	scn_close(scn, it);
 	history_run(&run, scn, &view);
 	check_calls(&run);
+	check_stations(run.history);
 	assert_int_equal(run.history->iterator_cnt, 1);
 	assert_int_equal(run.history->iterators[0].epoch_cnt, 3);
 	assert_int_equal(run.history->iterators[0].call_cnt, 123);
