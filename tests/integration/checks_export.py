@@ -261,3 +261,8 @@ def diff(env):
     same = json.loads(subprocess.run([env.tool, "diff", summaries[0], summaries[0], "--json"],
                                      capture_output=True, text=True).stdout)
     tap.check(not any(x["beyond_noise"] for x in same["figures"]), "a run is like itself", same)
+    for args, status in (((), 2), ((summaries[0],), 2), ((*summaries,), 2), ((summaries[0], "--all"), 2),
+                         ((summaries[0], "/dev/null"), 1), ((summaries[0], env.tool), 1)):
+        run = subprocess.run([env.tool, "diff", *args], capture_output=True, text=True)
+        tap.check(run.returncode == status and run.stderr and not run.stdout,
+                  f"status {status} for {len(args)} arguments", args, run)
