@@ -110,6 +110,7 @@ int dlp_screen_open(int fd, const struct dlp_model *model, const struct dlp_summ
 		return err;
 	}
 	hear_keys(screen, true);
+	screen->dirty = true;
 	*ret = screen;
 	return 0;
 }
@@ -214,13 +215,17 @@ void dlp_screen_tick(struct dlp_screen *screen, uint64_t now_ns)
 		return;
 	up = dlp_term_up(screen->term);
 	hear_keys(screen, up);
-	if (!screen->dirty || !screen->taken || !up)
+	if (!screen->dirty || !up)
 		return;
 	dlp_term_size(screen->term, &rows, &cols);
 	if ((screen->grid.rows != rows || screen->grid.cols != cols) &&
 	    dlp_grid_resize(&screen->grid, rows, cols))
 		return;
-	dlp_view_draw(&screen->view, &screen->shown, &screen->grid);
+	if (screen->taken)
+		dlp_view_draw(&screen->view, &screen->shown, &screen->grid);
+	else
+		dlp_grid_put(&screen->grid, 0, 1, cols, DLP_STYLE_DIM,
+			     "dlprof-bpf  attached; the first figures come with the first interval");
 	/* what a slow terminal did not take is drawn with the next try */
 	screen->dirty = !dlp_term_draw(screen->term, &screen->grid);
 	screen->drawn_ns = now_ns;

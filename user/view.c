@@ -398,7 +398,8 @@ static void draw_keys(const struct dlp_canvas *canvas, int row)
 	};
 	int col = DLP_VIEW_LEFT;
 
-	(void)snprintf(sort, sizeof(sort), "sort: %s", sorts[view->sort]);
+	(void)snprintf(sort, sizeof(sort), grid->cols < 72 ? "sort" : "sort: %s",
+		       sorts[view->sort]);
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(item); i++) {
 		if (!item[i].shown || col + (int)strlen(item[i].key) + 1 +
 						      (int)strlen(item[i].text) > grid->cols)
@@ -443,10 +444,10 @@ static int draw_bottom(const struct dlp_canvas *canvas)
 	draw_keys(canvas, row);
 	if (rows >= ROOMY)
 		dlp_view_legend(canvas, --row);
-	if (*snapshot->lost && rows >= ROOMY)
-		dlp_grid_printf(grid, --row, DLP_VIEW_LEFT, grid->cols - 1,
-				snapshot->complete ? DLP_STYLE_DIM : DLP_STYLE_WARN, "Lost     %s",
-				snapshot->lost);
+	/* losses that leave every figure whole can wait for the report */
+	if (!snapshot->complete && *snapshot->lost && rows >= ROOMY)
+		dlp_grid_printf(grid, --row, DLP_VIEW_LEFT, grid->cols - 1, DLP_STYLE_WARN,
+				"Lost     %s", snapshot->lost);
 	draw_system(canvas, --row);
 	for (int i = devices < (int)snapshot->device_cnt ? devices : (int)snapshot->device_cnt;
 	     i-- > 0;)

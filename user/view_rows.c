@@ -267,8 +267,10 @@ static void draw_title(const struct dlp_canvas *canvas, int row, size_t first, s
 	dlp_grid_put(grid, row, at.rate, end, style, "batch/s");
 	if (at.batch)
 		dlp_grid_printf(grid, row, at.batch, end, style, "%8s", "a batch");
-	dlp_grid_put(grid, row, at.bar, at.bar_end, style, "time of the last seconds, %");
-	dlp_grid_put(grid, row, at.now, end, style, "now, for so long, on what");
+	dlp_grid_put(grid, row, at.bar, at.bar_end, style,
+		     at.bar_end - at.bar < 26 ? "last seconds, %" : "time of the last seconds, %");
+	dlp_grid_put(grid, row, at.now, end, style,
+		     end - at.now < 26 ? "now" : "now, for so long, on what");
 }
 
 void dlp_view_workers(const struct dlp_canvas *canvas, int row, int end)
