@@ -92,18 +92,18 @@ static void draw_header(const struct dlp_canvas *canvas, int row)
 {
 	const struct dlp_snapshot *snapshot = canvas->snapshot;
 	struct dlp_grid *grid = canvas->grid;
-	struct dlp_human cost = { "-" }, rss = { "-" };
 	const char *lost = snapshot->complete ? "  lost 0" : "  figures short";
 	char text[96];
 	int at, end;
 
-	if (!isnan(snapshot->cost))
-		(void)snprintf(cost.text, sizeof(cost.text), "%.2f", snapshot->cost * 100);
-	if (snapshot->rss_bytes)
-		rss = dlp_human_bytes(snapshot->rss_bytes);
-	(void)snprintf(text, sizeof(text), "own cost %s %% of a CPU, %s", cost.text, rss.text);
-	if (grid->cols < 90)
-		(void)snprintf(text, sizeof(text), "own %s %% %s", cost.text, rss.text);
+	if (isnan(snapshot->cost))
+		(void)snprintf(text, sizeof(text), "own cost -");
+	else if (grid->cols < 76)
+		(void)snprintf(text, sizeof(text), "own %.2f %%", snapshot->cost * 100);
+	else
+		(void)snprintf(text, sizeof(text), grid->cols < 100 ?
+			       "own %.2f %% %s" : "own cost %.2f %% of a CPU, %s",
+			       snapshot->cost * 100, dlp_human_bytes(snapshot->rss_bytes).text);
 	end = grid->cols - 1 - (int)strlen(dlp_view_clock(snapshot->window_ns).text);
 	dlp_grid_put(grid, row, end, grid->cols, DLP_STYLE_STRONG,
 		     dlp_view_clock(snapshot->window_ns).text);
@@ -300,24 +300,7 @@ static void draw_queue(const struct dlp_canvas *canvas, int row,
 		     DLP_STYLE_PLAIN, text);
 }
 
-static void draw_device(const struct dlp_canvas *canvas, int row,
-			const struct dlp_snap_device *device)
-{
-	struct dlp_grid *grid = canvas->grid;
-	struct dlp_human rate = { "-" }, bytes = { "-" };
-
-	if (!isnan(device->reads))
-		(void)snprintf(rate.text, sizeof(rate.text), "%.0f", device->reads);
-	if (!isnan(device->bytes))
-		bytes = dlp_human_bytes((uint64_t)device->bytes);
-	dlp_grid_put(grid, row, DLP_VIEW_LEFT, DLP_VIEW_LABEL, DLP_STYLE_STRONG, "Disk");
-	dlp_grid_printf(grid, row, DLP_VIEW_LABEL, grid->cols - 1, DLP_STYLE_PLAIN,
-			"%-8s %5s reads/s %8s/s   median %s   p99 %s", device->name, rate.text,
-			bytes.text, dlp_view_duration(device->median_ns).text,
-			dlp_view_duration(device->p99_ns).text);
-}
-
-/* One fact of the machine's line, when it fits. */
+/* One fact of a line, when it fits; returns the column for the next one. */
 __attribute__((format(printf, 5, 6))) static int fact(const struct dlp_canvas *canvas, int row,
 						       int col, unsigned int style,
 						       const char *format, ...)
@@ -332,6 +315,26 @@ __attribute__((format(printf, 5, 6))) static int fact(const struct dlp_canvas *c
 	if (col + dlp_grid_columns(text) > grid->cols - 1)
 		return col;
 	return dlp_grid_put(grid, row, col, grid->cols, style, text) + 3;
+}
+
+static void draw_device(const struct dlp_canvas *canvas, int row,
+			const struct dlp_snap_device *device)
+{
+	struct dlp_grid *grid = canvas->grid;
+	int col = DLP_VIEW_LABEL;
+
+	dlp_grid_put(grid, row, DLP_VIEW_LEFT, col, DLP_STYLE_STRONG, "Disk");
+	dlp_grid_put_cut(grid, row, col, col + 10, DLP_STYLE_PLAIN, device->name);
+	col += 11;
+	if (!isnan(device->reads))
+		col = fact(canvas, row, col, DLP_STYLE_PLAIN, "%5.0f reads/s  %8s/s", device->reads,
+			   dlp_human_bytes((uint64_t)device->bytes).text);
+	if (!device->median_ns)
+		return;
+	col = fact(canvas, row, col, DLP_STYLE_PLAIN, "median %s",
+		   dlp_view_duration(device->median_ns).text);
+	(void)fact(canvas, row, col, DLP_STYLE_PLAIN, "p99 %s",
+		   dlp_view_duration(device->p99_ns).text);
 }
 
 static void draw_system(const struct dlp_canvas *canvas, int row)
@@ -372,6 +375,8 @@ static void draw_system(const struct dlp_canvas *canvas, int row)
 		col = fact(canvas, row, col,
 			   system->shm_free < system->shm_total / 10 ? warn : plain,
 			   "/dev/shm %s free", dlp_human_bytes(system->shm_free).text);
+	if (col == DLP_VIEW_LABEL)
+		(void)fact(canvas, row, col, DLP_STYLE_DIM, "not known yet");
 	/* no limit of ours: whose load it is helps more */
 	if (*system->other && system->others_cpus > 0.05)
 		(void)fact(canvas, row, col, DLP_STYLE_DIM, "most by %s", system->other);
@@ -464,6 +469,8 @@ static int draw_top(const struct dlp_canvas *canvas)
 	int row = 1 + spacious;
 
 	draw_headline(canvas, row++, loader);
+	if (!roomy && canvas->view->page != DLP_PAGE_WORKERS)
+		return row;
 	/* as many rows as it may need, always: what is below must not jump with each verdict */
 	(void)dlp_view_wrap(canvas, row, row + (grid->cols < 110 ? 2 : 1) + spacious, DLP_VIEW_LEFT,
 			    DLP_STYLE_PLAIN, loader->text);

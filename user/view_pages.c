@@ -44,7 +44,7 @@ static void detail_head(const struct dlp_canvas *canvas, int row,
 		col = dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  %u thread%s",
 				      worker->threads, worker->threads == 1 ? "" : "s");
 	if (worker->proc_known && worker->cpus)
-		dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  may use %u CPU%s",
+		dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  %u CPU%s",
 				worker->cpus, worker->cpus == 1 ? "" : "s");
 }
 

@@ -102,7 +102,9 @@ static void draw_part(const struct dlp_canvas *canvas, int row, int col, int wid
 	char text[24];
 
 	dlp_grid_fill(canvas->grid, row, col, end, style, fill);
-	(void)snprintf(text, sizeof(text), "%s %.0f", name, share * 100);
+	/* apart from the letters around it, where there are letters */
+	(void)snprintf(text, sizeof(text), canvas->view->color ? "%s %.0f" : " %s %.0f ", name,
+		       share * 100);
 	if (width < (int)strlen(text) + 2)
 		(void)snprintf(text, sizeof(text), "%s", name);
 	if (width >= name_width + 2)
@@ -150,31 +152,38 @@ void dlp_view_legend(const struct dlp_canvas *canvas, int row)
 	}
 }
 
-/* "/data/a.tar (pread64, ext4)": what is known of it. */
+/* How it waits: all that is known, or the call alone; "" when not even that fits. */
+static void say_how(const struct dlp_snap_worker *worker, int room, char *buf, size_t size)
+{
+	(void)snprintf(buf, size, "%s%s%s", worker->call, *worker->call && *worker->fs ? ", " : "",
+		       worker->fs);
+	if (dlp_grid_columns(buf) > room)
+		(void)snprintf(buf, size, "%s", worker->call);
+	if (dlp_grid_columns(buf) > room)
+		buf[0] = '\0';
+}
+
+/* What it waits for, which comes first, and how. */
 static void draw_object(const struct dlp_canvas *canvas, int row, int col,
 			const struct dlp_snap_worker *worker)
 {
-	struct dlp_grid *grid = canvas->grid;
 	const char *object = worker->object;
-	int end = grid->cols - 1, object_end = end;
-	char how[64] = "";
+	struct dlp_grid *grid = canvas->grid;
+	int end = grid->cols - 1, least, object_end;
+	char how[64];
 
-	if (*worker->call || *worker->fs)
-		(void)snprintf(how, sizeof(how), *object ? "  %s%s%s" : "%s%s%s", worker->call,
-			       *worker->call && *worker->fs ? ", " : "", worker->fs);
-	/* both get room; how it waits gives way first */
-	if (dlp_grid_columns(object) + dlp_grid_columns(how) > end - col) {
-		if (*object && end - col < 24)
-			how[0] = '\0';
-		object_end = end - dlp_grid_columns(how);
-	}
-	if (*object && object_end - col > 3)
-		col = worker->is_path ? dlp_grid_put_tail(grid, row, col, object_end,
-							  DLP_STYLE_PLAIN, object) :
-					dlp_grid_put_cut(grid, row, col, object_end,
-							 DLP_STYLE_PLAIN, object);
-	if (end - col > 5)
-		dlp_grid_put_cut(grid, row, col, end, DLP_STYLE_DIM, how);
+	if (end - col < 4)
+		return;
+	/* enough of an object's name to know it again */
+	least = dlp_grid_columns(object) < 20 ? dlp_grid_columns(object) : 20;
+	say_how(worker, *object ? end - col - least - 2 : end - col, how, sizeof(how));
+	object_end = *how && *object ? end - dlp_grid_columns(how) - 2 : end;
+	if (*object)
+		col = 2 + (worker->is_path ? dlp_grid_put_tail(grid, row, col, object_end,
+							       DLP_STYLE_PLAIN, object) :
+					     dlp_grid_put_cut(grid, row, col, object_end,
+							      DLP_STYLE_PLAIN, object));
+	dlp_grid_put(grid, row, col, end, DLP_STYLE_DIM, how);
 }
 
 void dlp_view_now(const struct dlp_canvas *canvas, int row, int col,
