@@ -23,9 +23,9 @@ enum dlp_style {
 	DLP_STYLE_GOOD,
 	DLP_STYLE_WARN,
 	DLP_STYLE_BAD,
-	DLP_STYLE_ALARM,    /* louder than bad */
+	DLP_STYLE_ALARM, /* louder than bad */
 	DLP_STYLE_SELECTED,
-	DLP_STYLE_STATE,    /* text about a thread's state: + enum dlp_state */
+	DLP_STYLE_STATE, /* text about a thread's state: + enum dlp_state */
 	DLP_STYLE_BAR = DLP_STYLE_STATE + DLP_ST_MAX, /* part of a bar of states, likewise */
 	DLP_STYLE_MAX = DLP_STYLE_BAR + DLP_ST_MAX,
 };
@@ -57,8 +57,8 @@ int dlp_grid_put_cut(struct dlp_grid *grid, int row, int col, int end, unsigned 
 int dlp_grid_put_tail(struct dlp_grid *grid, int row, int col, int end, unsigned int style,
 		      const char *text);
 __attribute__((format(printf, 6, 7))) int dlp_grid_printf(struct dlp_grid *grid, int row, int col,
-							   int end, unsigned int style,
-							   const char *format, ...);
+							  int end, unsigned int style,
+							  const char *format, ...);
 /* The same character in all columns up to `end`. */
 void dlp_grid_fill(struct dlp_grid *grid, int row, int col, int end, unsigned int style,
 		   uint32_t ch);

@@ -113,8 +113,8 @@ static bool is_file(int folder, const char *fd, const struct dlp_thread *thread)
 	return S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
 }
 
-static bool find_file(const struct dlp_objects *objects, const struct dlp_thread *thread,
-		      char *buf, size_t size)
+static bool find_file(const struct dlp_objects *objects, const struct dlp_thread *thread, char *buf,
+		      size_t size)
 {
 	char path[PATH_MAX + 64], link[PATH_MAX];
 	struct dirent *entry;

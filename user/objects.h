@@ -21,9 +21,9 @@ void dlp_objects_free(struct dlp_objects *objects);
 void dlp_objects_age(struct dlp_objects *objects);
 /*
  * A path (*ret_path) or the peer's address of what the thread waits for, sanitised, into buf;
- * NULL = not known, or no more questions in this interval. `objects` is a struct dlp_objects *.
+ * NULL = not known, or no more questions in this interval. `ctx` is the struct dlp_objects.
  */
-const char *dlp_objects_name(void *objects, const struct dlp_thread *thread, char *buf, size_t size,
+const char *dlp_objects_name(void *ctx, const struct dlp_thread *thread, char *buf, size_t size,
 			     bool *ret_path);
 
 #endif /* DLP_OBJECTS_H */

@@ -37,10 +37,10 @@ static const char *const plain_sgr[3][DLP_STYLE_STATE] = {
 static const struct state_color {
 	int ansi, palette;
 } state_color[DLP_ST_MAX] = {
-	[DLP_ST_RUN] = { 2, 71 },    [DLP_ST_RUNQ] = { 3, 178 },  [DLP_ST_DISK] = { 1, 167 },
-	[DLP_ST_FAULT] = { 5, 169 }, [DLP_ST_FS] = { 1, 208 },	  [DLP_ST_NET] = { 4, 68 },
-	[DLP_ST_LOCK] = { 5, 97 },   [DLP_ST_GIL] = { 5, 133 },	  [DLP_ST_PIPE] = { 6, 73 },
-	[DLP_ST_SLEEP] = { 4, 103 }, [DLP_ST_IDLE] = { 7, 250 },  [DLP_ST_OTHER] = { 7, 245 },
+	[DLP_ST_RUN] = { 2, 71 },    [DLP_ST_RUNQ] = { 3, 178 }, [DLP_ST_DISK] = { 1, 167 },
+	[DLP_ST_FAULT] = { 5, 169 }, [DLP_ST_FS] = { 1, 208 },	 [DLP_ST_NET] = { 4, 68 },
+	[DLP_ST_LOCK] = { 5, 97 },   [DLP_ST_GIL] = { 5, 133 },	 [DLP_ST_PIPE] = { 6, 73 },
+	[DLP_ST_SLEEP] = { 4, 103 }, [DLP_ST_IDLE] = { 7, 250 }, [DLP_ST_OTHER] = { 7, 245 },
 };
 
 static void sgr(enum dlp_colors colors, uint32_t style, char *out, size_t size)
@@ -53,7 +53,8 @@ static void sgr(enum dlp_colors colors, uint32_t style, char *out, size_t size)
 			       plain_sgr[colors][style < DLP_STYLE_STATE ? style : 0]);
 		return;
 	}
-	color = &state_color[style - (bar ? DLP_STYLE_BAR : DLP_STYLE_STATE)];
+	/* the two ranges of styles follow each other */
+	color = &state_color[(style - DLP_STYLE_STATE) % DLP_ST_MAX];
 	if (colors == DLP_COLORS_256)
 		(void)snprintf(out, size, bar ? "\033[0;38;5;16;48;5;%dm" : "\033[0;38;5;%dm",
 			       color->palette);
@@ -97,8 +98,7 @@ static void append(struct dlp_paint *paint, const char *bytes, size_t cnt)
 	paint->out_bytes += cnt;
 }
 
-static void append_cell(struct dlp_paint *paint, const struct dlp_grid_cell *cell,
-			uint32_t *style)
+static void append_cell(struct dlp_paint *paint, const struct dlp_grid_cell *cell, uint32_t *style)
 {
 	char text[32];
 

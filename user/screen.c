@@ -224,8 +224,9 @@ void dlp_screen_tick(struct dlp_screen *screen, uint64_t now_ns)
 	if (screen->taken)
 		dlp_view_draw(&screen->view, &screen->shown, &screen->grid);
 	else
-		dlp_grid_put(&screen->grid, 0, 1, cols, DLP_STYLE_DIM,
-			     "dlprof-bpf  attached; the first figures come with the first interval");
+		dlp_grid_put(
+			&screen->grid, 0, 1, cols, DLP_STYLE_DIM,
+			"dlprof-bpf  attached; the first figures come with the first interval");
 	/* what a slow terminal did not take is drawn with the next try */
 	screen->dirty = !dlp_term_draw(screen->term, &screen->grid);
 	screen->drawn_ns = now_ns;

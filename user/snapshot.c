@@ -99,9 +99,8 @@ static void put_loader(const struct dlp_loader *loader, const struct dlp_loader_
 		.num_workers = loader->num_workers,
 		.prefetch = loader->prefetch,
 		.batch_cnt = loader->batch_cnt,
-		.ready = loader->ready_cnt ?
-				 (double)loader->ready_sum / (double)loader->ready_cnt :
-				 NAN,
+		.ready = loader->ready_cnt ? (double)loader->ready_sum / (double)loader->ready_cnt :
+					     NAN,
 	};
 	dlp_sanitise(ret->type, sizeof(ret->type), loader->type, sizeof(loader->type));
 	quantiles(&loader->getnext, &ret->getnext);
@@ -188,7 +187,7 @@ static void put_device(const struct dlp_snapshots *snapshots, const struct dlp_d
 static void put_devices(const struct dlp_snapshots *snapshots, const struct dlp_model *model,
 			const struct dlp_snap_names *names, struct dlp_snapshot *ret)
 {
-	struct dlp_snap_device device[DLP_MODEL_DEVICES_MAX];
+	struct dlp_snap_device device[DLP_MODEL_DEVICES_MAX] = { 0 };
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < model->device_cnt && i < DLP_MODEL_DEVICES_MAX; i++) {
@@ -229,7 +228,8 @@ static void put_stages(const struct dlp_model *model, struct dlp_snapshot *ret)
 			.cnt = row[i].sum->cnt,
 			.max_ns = row[i].sum->max_ns,
 			.share = row[i].share,
-			.median_ns = duration && duration->cnt ? dlp_hist_quantile(duration, 0.5) : 0,
+			.median_ns = duration && duration->cnt ? dlp_hist_quantile(duration, 0.5) :
+								 0,
 		};
 		dlp_sanitise(stage->label, sizeof(stage->label), label, strlen(label));
 	}
@@ -303,7 +303,8 @@ void dlp_snapshots_take(struct dlp_snapshots *snapshots, const struct dlp_model 
 {
 	take_sums(snapshots, model);
 	if (ret) {
-		ret->window_ns = model->end_ns > model->start_ns ? model->end_ns - model->start_ns : 0;
+		ret->window_ns = model->end_ns > model->start_ns ? model->end_ns - model->start_ns :
+								   0;
 		ret->interval_ns = snapshots->since.to_ns > snapshots->since.from_ns ?
 					   snapshots->since.to_ns - snapshots->since.from_ns :
 					   0;

@@ -139,7 +139,8 @@ static void of_worker(const struct dlp_model *model, const struct dlp_worker *wo
 static void of_trainer(struct dlp_snapshots *snapshots, const struct dlp_model *model,
 		       struct dlp_snapshot *ret)
 {
-	struct dlp_reading now = { .at_ns = model->end_ns, .clock = model->main_inside,
+	struct dlp_reading now = { .at_ns = model->end_ns,
+				   .clock = model->main_inside,
 				   .batch_cnt = model->getnext_cnt };
 	struct dlp_snap_worker *row = NULL;
 
@@ -148,7 +149,8 @@ static void of_trainer(struct dlp_snapshots *snapshots, const struct dlp_model *
 		row = &ret->worker[ret->worker_cnt++];
 		*row = (struct dlp_snap_worker){ .pid = model->main_tid ? model->main_tid :
 									  model->trainer_pid,
-						 .trainer = true, .total = now.clock };
+						 .trainer = true,
+						 .total = now.clock };
 	}
 	lately(&snapshots->past[0], &now, model->start_ns, row);
 }
@@ -184,7 +186,8 @@ static void add_threads(const struct dlp_model *model, const struct dlp_snap_nam
 		if (thread->tid == ret->worker[0].pid)
 			row = &ret->worker[0];
 		else
-			row = thread->main ? bsearch(&key, first, cnt, sizeof(*first), by_pid) : NULL;
+			row = thread->main ? bsearch(&key, first, cnt, sizeof(*first), by_pid) :
+					     NULL;
 		if (row && !row->dead)
 			now_doing(model, thread, names, row);
 	}

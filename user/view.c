@@ -101,8 +101,9 @@ static void draw_header(const struct dlp_canvas *canvas, int row)
 	else if (grid->cols < 76)
 		(void)snprintf(text, sizeof(text), "own %.2f %%", snapshot->cost * 100);
 	else
-		(void)snprintf(text, sizeof(text), grid->cols < 100 ?
-			       "own %.2f %% %s" : "own cost %.2f %% of a CPU, %s",
+		(void)snprintf(text, sizeof(text),
+			       grid->cols < 100 ? "own %.2f %% %s" :
+						  "own cost %.2f %% of a CPU, %s",
 			       snapshot->cost * 100, dlp_human_bytes(snapshot->rss_bytes).text);
 	end = grid->cols - 1 - (int)strlen(dlp_view_clock(snapshot->window_ns).text);
 	dlp_grid_put(grid, row, end, grid->cols, DLP_STYLE_STRONG,
@@ -141,9 +142,10 @@ static void draw_headline(const struct dlp_canvas *canvas, int row,
 				cause);
 		break;
 	case DLP_BN_DATA_LOADING:
-		dlp_grid_printf(grid, row, DLP_VIEW_LEFT, end, severity_style(loader->severity),
-				"%s%s", grid->cols < 76 ? "Waits for data: " :
-				"Data loading is the bottleneck: ", cause);
+		dlp_grid_printf(
+			grid, row, DLP_VIEW_LEFT, end, severity_style(loader->severity), "%s%s",
+			grid->cols < 76 ? "Waits for data: " : "Data loading is the bottleneck: ",
+			cause);
 		break;
 	case DLP_BN_NOT_DATA_LOADING:
 		dlp_grid_put(grid, row, DLP_VIEW_LEFT, end, DLP_STYLE_GOOD,
@@ -266,8 +268,10 @@ static void draw_times(const struct dlp_canvas *canvas, int row, const char *lab
 	const struct {
 		const char *name;
 		uint64_t ns;
-	} item[] = { { "now", times->now_ns }, { "median", times->median_ns },
-		     { "p99", times->p99_ns }, { "max", times->max_ns } };
+	} item[] = { { "now", times->now_ns },
+		     { "median", times->median_ns },
+		     { "p99", times->p99_ns },
+		     { "max", times->max_ns } };
 	int col = DLP_VIEW_LABEL;
 
 	dlp_grid_put(grid, row, DLP_VIEW_LEFT, grid->cols, DLP_STYLE_STRONG, label);
@@ -296,14 +300,13 @@ static void draw_queue(const struct dlp_canvas *canvas, int row,
 		     text);
 	(void)snprintf(text, sizeof(text), "%zu worker%s", canvas->snapshot->workers_alive,
 		       canvas->snapshot->workers_alive == 1 ? "" : "s");
-	dlp_grid_put(grid, row + 1, grid->cols - 1 - (int)strlen(text), grid->cols,
-		     DLP_STYLE_PLAIN, text);
+	dlp_grid_put(grid, row + 1, grid->cols - 1 - (int)strlen(text), grid->cols, DLP_STYLE_PLAIN,
+		     text);
 }
 
 /* One fact of a line, when it fits; returns the column for the next one. */
-__attribute__((format(printf, 5, 6))) static int fact(const struct dlp_canvas *canvas, int row,
-						       int col, unsigned int style,
-						       const char *format, ...)
+__attribute__((format(printf, 5, 6))) static int
+fact(const struct dlp_canvas *canvas, int row, int col, unsigned int style, const char *format, ...)
 {
 	struct dlp_grid *grid = canvas->grid;
 	char text[96];
@@ -357,8 +360,8 @@ static void draw_system(const struct dlp_canvas *canvas, int row)
 			   system->others_cpus > 0.25 * system->cpus ? warn : plain,
 			   "others %.1f CPUs", system->others_cpus);
 	if (!isnan(system->steal))
-		col = fact(canvas, row, col, system->steal > 0.05 ? warn : plain,
-			   "steal %.0f %%", system->steal * 100);
+		col = fact(canvas, row, col, system->steal > 0.05 ? warn : plain, "steal %.0f %%",
+			   system->steal * 100);
 	if (system->mem_known)
 		col = fact(canvas, row, col,
 			   system->mem_available < system->mem_total / 20 ? warn : plain,
@@ -406,8 +409,8 @@ static void draw_keys(const struct dlp_canvas *canvas, int row)
 	(void)snprintf(sort, sizeof(sort), grid->cols < 72 ? "sort" : "sort: %s",
 		       sorts[view->sort]);
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(item); i++) {
-		if (!item[i].shown || col + (int)strlen(item[i].key) + 1 +
-						      (int)strlen(item[i].text) > grid->cols)
+		if (!item[i].shown ||
+		    col + (int)strlen(item[i].key) + 1 + (int)strlen(item[i].text) > grid->cols)
 			continue;
 		col = dlp_grid_put(grid, row, col, grid->cols, DLP_STYLE_STRONG, item[i].key);
 		col = dlp_grid_put(grid, row, col + 1, grid->cols, DLP_STYLE_DIM, item[i].text) + 2;

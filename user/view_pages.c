@@ -44,8 +44,8 @@ static void detail_head(const struct dlp_canvas *canvas, int row,
 		col = dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  %u thread%s",
 				      worker->threads, worker->threads == 1 ? "" : "s");
 	if (worker->proc_known && worker->cpus)
-		dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  %u CPU%s",
-				worker->cpus, worker->cpus == 1 ? "" : "s");
+		dlp_grid_printf(grid, row, col, end, DLP_STYLE_PLAIN, "  %u CPU%s", worker->cpus,
+				worker->cpus == 1 ? "" : "s");
 }
 
 static void detail_batches(const struct dlp_canvas *canvas, int row,
@@ -75,8 +75,7 @@ static void detail_reads(const struct dlp_canvas *canvas, int row,
 		dlp_grid_printf(grid, row, DLP_VIEW_LABEL, grid->cols - 1, DLP_STYLE_PLAIN,
 				"%s from block devices, %llu page fault%s that read",
 				dlp_human_bytes(worker->read_bytes).text,
-				(unsigned long long)worker->majflt,
-				worker->majflt == 1 ? "" : "s");
+				(unsigned long long)worker->majflt, worker->majflt == 1 ? "" : "s");
 	else
 		dlp_grid_put(grid, row, DLP_VIEW_LABEL, grid->cols, DLP_STYLE_DIM, "-");
 }
@@ -205,7 +204,8 @@ void dlp_view_help(const struct dlp_canvas *canvas, int row, int end)
 	}
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(states) && at < end; i++, at++) {
 		dlp_grid_put(grid, at, second + DLP_VIEW_LEFT, grid->cols - 1,
-			     DLP_STYLE_STATE + states[i].state, dlp_split_state_id(states[i].state));
+			     DLP_STYLE_STATE + states[i].state,
+			     dlp_split_state_id(states[i].state));
 		dlp_grid_put(grid, at, second + DLP_VIEW_LEFT + 7, grid->cols - 1, DLP_STYLE_PLAIN,
 			     states[i].text);
 	}

@@ -17,9 +17,9 @@
 
 /* Where colours do not tell the states apart, these do. */
 static const char letters[DLP_ST_MAX] = {
-	[DLP_ST_RUN] = '=',   [DLP_ST_RUNQ] = 'q', [DLP_ST_DISK] = 'd', [DLP_ST_FAULT] = 'f',
-	[DLP_ST_FS] = 's',    [DLP_ST_NET] = 'n',  [DLP_ST_LOCK] = 'l', [DLP_ST_GIL] = 'g',
-	[DLP_ST_PIPE] = 'p',  [DLP_ST_SLEEP] = 'z', [DLP_ST_IDLE] = '.', [DLP_ST_OTHER] = 'o',
+	[DLP_ST_RUN] = '=',  [DLP_ST_RUNQ] = 'q',  [DLP_ST_DISK] = 'd', [DLP_ST_FAULT] = 'f',
+	[DLP_ST_FS] = 's',   [DLP_ST_NET] = 'n',   [DLP_ST_LOCK] = 'l', [DLP_ST_GIL] = 'g',
+	[DLP_ST_PIPE] = 'p', [DLP_ST_SLEEP] = 'z', [DLP_ST_IDLE] = '.', [DLP_ST_OTHER] = 'o',
 };
 
 /* Left to right; a fixed order, so that a bar's parts grow and shrink but never jump. */
@@ -148,7 +148,8 @@ void dlp_view_legend(const struct dlp_canvas *canvas, int row)
 			continue;
 		col = dlp_grid_put(grid, row, col, grid->cols, DLP_STYLE_BAR + state, look);
 		col = dlp_grid_printf(grid, row, col + 1, grid->cols, DLP_STYLE_DIM, "%s",
-				      dlp_split_state_id(state)) + 2;
+				      dlp_split_state_id(state)) +
+		      2;
 	}
 }
 

@@ -13,7 +13,7 @@
 
 #include "grid.h"
 
-#define WIDE "\xe6\x95\xb0" /* U+6570, two columns */
+#define WIDE "\xe6\x95\xb0"   /* U+6570, two columns */
 #define COMBINING "e\xcc\x81" /* e, and an accent that takes no column */
 
 static struct dlp_grid grid;
@@ -134,7 +134,9 @@ static void test_utf8(void **state)
 	static const struct {
 		uint32_t ch;
 		const char *bytes;
-	} cases[] = { { 'a', "a" }, { 0xe9, "\xc3\xa9" }, { 0x2588, "\xe2\x96\x88" },
+	} cases[] = { { 'a', "a" },
+		      { 0xe9, "\xc3\xa9" },
+		      { 0x2588, "\xe2\x96\x88" },
 		      { 0x1f600, "\xf0\x9f\x98\x80" } };
 	char out[5] = "";
 

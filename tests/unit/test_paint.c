@@ -156,8 +156,12 @@ static void test_little(void **state)
 /* Any screen after any other, wide characters replaced half by half included. */
 static void test_random(void **state)
 {
-	static const char *const words[] = { "a", "disk 97", "\xe6\x95\xb0\xe6\x8d\xae", "\xe2\x96\x88",
-					     "x\xe6\x95\xb0y", "          " };
+	static const char *const words[] = { "a",
+					     "disk 97",
+					     "\xe6\x95\xb0\xe6\x8d\xae",
+					     "\xe2\x96\x88",
+					     "x\xe6\x95\xb0y",
+					     "          " };
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {

@@ -85,8 +85,7 @@ static void test_last_seconds(void **state)
 	assert_int_equal(snap.worker[2].recent.ns[DLP_ST_RUN], 3 * SECOND);
 	assert_float_equal(snap.worker[1].rate, 4, 1e-9);
 	assert_float_equal(snap.worker[2].rate, 6, 1e-9);
-	assert_int_equal(snap.worker[1].total.ns[DLP_ST_RUN],
-			 job.worker[0].clock.ns[DLP_ST_RUN]);
+	assert_int_equal(snap.worker[1].total.ns[DLP_ST_RUN], job.worker[0].clock.ns[DLP_ST_RUN]);
 	assert_int_equal(snap.workers_alive, JOB_WORKERS);
 	/* of the last interval alone */
 	assert_float_equal(snap.loader[0].rate, 10, 1e-9);

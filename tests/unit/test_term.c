@@ -87,8 +87,9 @@ enum way { CLOSE, EXIT, ABORT, SEGV, BUS, QUIT, WAY_MAX };
 
 static void leave(struct dlp_term *term, enum way way)
 {
-	static const int signals[WAY_MAX] = { [ABORT] = SIGABRT, [SEGV] = SIGSEGV, [BUS] = SIGBUS,
-					      [QUIT] = SIGQUIT };
+	static const int signals[WAY_MAX] = {
+		[ABORT] = SIGABRT, [SEGV] = SIGSEGV, [BUS] = SIGBUS, [QUIT] = SIGQUIT
+	};
 
 	if (way == CLOSE) {
 		dlp_term_close(term);
@@ -258,11 +259,12 @@ static struct {
 
 static char *get(const char *name)
 {
-	const char *value = !strcmp(name, "TERM") ? env.term :
+	const char *value = !strcmp(name, "TERM")      ? env.term :
 			    !strcmp(name, "COLORTERM") ? env.color :
-			    !strcmp(name, "NO_COLOR") ? env.none :
-			    !strcmp(name, "LANG") ? env.lang :
-			    !strcmp(name, "LC_ALL") ? env.all : NULL;
+			    !strcmp(name, "NO_COLOR")  ? env.none :
+			    !strcmp(name, "LANG")      ? env.lang :
+			    !strcmp(name, "LC_ALL")    ? env.all :
+							 NULL;
 
 	return (char *)value;
 }
@@ -306,10 +308,8 @@ static void test_caps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ways_out),
-		cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_background),
-		cmocka_unit_test(test_no_terminal),
+		cmocka_unit_test(test_ways_out),   cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_background), cmocka_unit_test(test_no_terminal),
 		cmocka_unit_test(test_caps),
 	};
 

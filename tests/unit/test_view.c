@@ -35,10 +35,14 @@ static void put_worker(uint32_t pid, double rate, const char *object)
 		.median_ns = 103 * MS,
 		.p99_ns = 110 * MS,
 		.max_ns = 112 * MS,
-		.recent = { .ns = { [DLP_ST_RUN] = 80 * MS, [DLP_ST_RUNQ] = 20 * MS,
-				    [DLP_ST_DISK] = 2850 * MS, [DLP_ST_IDLE] = 50 * MS } },
-		.total = { .ns = { [DLP_ST_RUN] = 300 * MS, [DLP_ST_RUNQ] = 100 * MS,
-				   [DLP_ST_DISK] = 11000 * MS, [DLP_ST_FAULT] = 400 * MS,
+		.recent = { .ns = { [DLP_ST_RUN] = 80 * MS,
+				    [DLP_ST_RUNQ] = 20 * MS,
+				    [DLP_ST_DISK] = 2850 * MS,
+				    [DLP_ST_IDLE] = 50 * MS } },
+		.total = { .ns = { [DLP_ST_RUN] = 300 * MS,
+				   [DLP_ST_RUNQ] = 100 * MS,
+				   [DLP_ST_DISK] = 11000 * MS,
+				   [DLP_ST_FAULT] = 400 * MS,
 				   [DLP_ST_IDLE] = 200 * MS } },
 		.age_ns = 95 * S,
 		.known = true,
@@ -76,8 +80,9 @@ static void put_all_loaders(void)
 			"production time waiting for reads from a disk.",
 		.candidate = { { DLP_CAUSE_DISK_READ, 0.94 }, { DLP_CAUSE_WORKER_CPU, 0.04 } },
 		.candidate_cnt = 2,
-		.advice = "Read less often and larger pieces: pack the samples into shards and read "
-			  "them in order, or move the data to a faster disk or into RAM.",
+		.advice =
+			"Read less often and larger pieces: pack the samples into shards and read "
+			"them in order, or move the data to a faster disk or into RAM.",
 	};
 	snap.loader_cnt = 1;
 }
@@ -111,17 +116,32 @@ static int setup(void **state)
 	put_worker(16365, 9.5, "/data/imagenet/train/shard-000317.tar");
 	put_worker(16366, 9.49, "/data/imagenet/train/shard-000042.tar");
 	snap.device[snap.device_cnt++] = (struct dlp_snap_device){
-		.name = "nvme0n1", .reads = 307, .bytes = 9.6 * (1 << 20),
-		.median_ns = 6320 * DLP_NS_PER_US, .p99_ns = 19 * MS,
+		.name = "nvme0n1",
+		.reads = 307,
+		.bytes = 9.6 * (1 << 20),
+		.median_ns = 6320 * DLP_NS_PER_US,
+		.p99_ns = 19 * MS,
 	};
+	snap.stage[snap.stage_cnt++] = (struct dlp_snap_stage){ .label = "decode",
+								.worker = true,
+								.sampled = true,
+								.cnt = 12000,
+								.median_ns = 310 * DLP_NS_PER_US,
+								.max_ns = 4 * MS,
+								.share = 0.031 };
 	snap.stage[snap.stage_cnt++] = (struct dlp_snap_stage){
-		.label = "decode", .worker = true, .sampled = true, .cnt = 12000,
-		.median_ns = 310 * DLP_NS_PER_US, .max_ns = 4 * MS, .share = 0.031 };
-	snap.stage[snap.stage_cnt++] = (struct dlp_snap_stage){
-		.label = "Optimizer.step#SGD.step", .cnt = 231, .max_ns = 9 * MS, .share = NAN };
+		.label = "Optimizer.step#SGD.step", .cnt = 231, .max_ns = 9 * MS, .share = NAN
+	};
 	snap.system = (struct dlp_snap_system){
-		.cpus = 4, .busy = 0.35, .steal = 0.001, .others_cpus = 0.2, .other = "postgres 912",
-		.quota_cpus = NAN, .throttled = NAN, .mem_known = true, .mem_available = 5ull << 30,
+		.cpus = 4,
+		.busy = 0.35,
+		.steal = 0.001,
+		.others_cpus = 0.2,
+		.other = "postgres 912",
+		.quota_cpus = NAN,
+		.throttled = NAN,
+		.mem_known = true,
+		.mem_available = 5ull << 30,
 		.mem_total = 8ull << 30,
 	};
 	snap.interval_ns = S;
@@ -214,8 +234,9 @@ static void test_healthy(void **state)
 		       "Training waits only 1.2 %% of the time for data, and the workers are idle "
 		       "91 %% of theirs: data loading is not the bottleneck.");
 	for (size_t i = 1; i < 3; i++) {
-		snap.worker[i].recent = (struct dlp_clock){ .ns = { [DLP_ST_RUN] = 270 * MS,
-								    [DLP_ST_IDLE] = 2730 * MS } };
+		snap.worker[i].recent = (struct dlp_clock){
+			.ns = { [DLP_ST_RUN] = 270 * MS, [DLP_ST_IDLE] = 2730 * MS }
+		};
 		snap.worker[i].state = DLP_ST_IDLE;
 	}
 	golden("healthy-80x24", 24, 80);
@@ -226,16 +247,21 @@ static void test_unknown(void **state)
 {
 	(void)state;
 	snap.loader[0] = (struct dlp_snap_loader){
-		.num_workers = -1, .rate = NAN, .ready = NAN, .exposed = NAN,
-		.text = "No batch came out of a DataLoader in 1.0 s: nothing to judge yet." };
+		.num_workers = -1,
+		.rate = NAN,
+		.ready = NAN,
+		.exposed = NAN,
+		.text = "No batch came out of a DataLoader in 1.0 s: nothing to judge yet."
+	};
 	snap.cost = NAN;
 	snap.rss_bytes = 0;
 	snap.history_cnt = 1;
 	snap.history[0] = NAN;
 	snap.window_ns = S;
 	snap.device_cnt = 0;
-	snap.system = (struct dlp_snap_system){ .busy = NAN, .steal = NAN, .others_cpus = NAN,
-						.quota_cpus = NAN, .throttled = NAN };
+	snap.system = (struct dlp_snap_system){
+		.busy = NAN, .steal = NAN, .others_cpus = NAN, .quota_cpus = NAN, .throttled = NAN
+	};
 	snap.worker_cnt = 2;
 	snap.worker[1] = (struct dlp_snap_worker){ .pid = 16365, .rate = NAN };
 	golden("unknown-80x24", 24, 80);
@@ -323,11 +349,17 @@ static void test_loaders(void **state)
 	snap.loader_cnt = 2;
 	(void)dlp_view_key(&view, &snap, 'l');
 	assert_int_equal(view.loader, 0);
-	snap.loader[2] = (struct dlp_snap_loader){
-		.id = 2, .num_workers = 1, .rate = 0.5, .ready = 2, .exposed = 0.08,
-		.getnext = { 0, 11 * MS, 12 * MS, 13 * MS },
-		.bottleneck = DLP_BN_DATA_LOADING, .severity = DLP_SEV_LOW,
-		.cause = DLP_CAUSE_WORKER_CPU, .text = "Training waits 8.0 % of the time for data." };
+	snap.loader[2] =
+		(struct dlp_snap_loader){ .id = 2,
+					  .num_workers = 1,
+					  .rate = 0.5,
+					  .ready = 2,
+					  .exposed = 0.08,
+					  .getnext = { 0, 11 * MS, 12 * MS, 13 * MS },
+					  .bottleneck = DLP_BN_DATA_LOADING,
+					  .severity = DLP_SEV_LOW,
+					  .cause = DLP_CAUSE_WORKER_CPU,
+					  .text = "Training waits 8.0 % of the time for data." };
 	snap.loader_cnt = 3;
 	snap.worker[2].loader = 2;
 	(void)dlp_view_key(&view, &snap, 'l');
