@@ -119,7 +119,7 @@ static void test_budget(void **state)
 	assert_non_null(file);
 	assert_int_equal(fstat(fileno(file), &st), 0);
 	thread.state = DLP_ST_DISK;
-	for (uint64_t i = 0; i < 16; i++) {
+	for (uint64_t i = 0; i < 8; i++) {
 		thread.object = UINT64_MAX - i;
 		assert_null(ask());
 	}
