@@ -196,8 +196,9 @@ static double history_mean(const struct dlp_snapshot *snapshot, uint64_t from, u
 
 static void draw_level(const struct dlp_canvas *canvas, int row, int col, double share)
 {
-	static const char ascii[] = "_.:-=+*#";
-	int level = share >= 1 ? 7 : (int)(share * 8);
+	/* never the whole height: that would run into the bar above */
+	static const char ascii[] = "_.:-=+*";
+	int level = share >= 1 ? 6 : (int)(share * 7);
 	uint32_t ch = canvas->view->unicode ? 0x2581 + (uint32_t)level :
 					      (unsigned char)ascii[level];
 

@@ -144,7 +144,8 @@ void dlp_view_legend(const struct dlp_canvas *canvas, int row)
 		unsigned int state = order[i];
 		char look[2] = { canvas->view->color ? ' ' : letters[state], '\0' };
 
-		if (!sum.ns[state])
+		/* too little to be seen in a bar */
+		if ((double)sum.ns[state] < 0.005 * (double)dlp_split_sum(&sum) || !sum.ns[state])
 			continue;
 		col = dlp_grid_put(grid, row, col, grid->cols, DLP_STYLE_BAR + state, look);
 		col = dlp_grid_printf(grid, row, col + 1, grid->cols, DLP_STYLE_DIM, "%s",
