@@ -142,10 +142,10 @@ static void release_fatal(void)
 
 static bool foreground(int fd)
 {
-	/* 0: the kernel does not tell, as in another pid namespace */
+	/* 0: a group of another pid namespace; -1: not our controlling terminal, so no keys for us */
 	pid_t group = tcgetpgrp(fd);
 
-	return group == getpgrp() || group <= 0;
+	return group == getpgrp() || group == 0;
 }
 
 /* Keys come one by one and are not shown; Ctrl-C and Ctrl-Z still are signals. */

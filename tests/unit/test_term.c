@@ -239,6 +239,24 @@ static void test_background(void **state)
 	assert_memory_equal(&before, &after, sizeof(before));
 }
 
+/* Not the terminal that controls us, as after "> /dev/pts/5": its keys are its shell's. */
+static void test_foreign(void **state)
+{
+	_cleanup_close_ int master = open_master();
+	struct dlp_term *term;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (!pid) {
+		int fd = open(ptsname(master), O_RDWR | O_NOCTTY);
+
+		(void)setsid();
+		_exit(dlp_term_open(fd, DLP_COLORS_256, &term) == -EBUSY ? 0 : 1);
+	}
+	assert_int_equal(status_of(pid), 0);
+}
+
 static void test_no_terminal(void **state)
 {
 	struct dlp_term *term;
