@@ -327,7 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ways_out),   cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_background), cmocka_unit_test(test_no_terminal),
+		cmocka_unit_test(test_background), cmocka_unit_test(test_foreign), cmocka_unit_test(test_no_terminal),
 		cmocka_unit_test(test_caps),
 	};
 
