@@ -199,6 +199,10 @@ fuzz: ## feed damaged recordings to replay for FUZZ_SECONDS= (60)
 fuzz-corpus: $(B)/tests/fuzz/make_corpus
 	$(Q)$< tests/fuzz/corpus/replay
 
+.PHONY: golden
+golden: $(B)/tests/unit/test_view
+	$(Q)DLP_GOLDEN_WRITE=1 $<
+
 # What tests/run.sh asks for. test_layout reads the linked BPF object while it runs.
 .PHONY: build-unit build-bpf build-integration list-unit list-bpf
 build-unit: $(UNIT_BIN) $(BPF_LINKED)

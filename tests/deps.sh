@@ -73,6 +73,7 @@ need_for_test() {
 	need clang-tidy has_command clang-tidy
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
+	need tmux has_command tmux
 	# disks and file systems of the scenarios
 	need e2fsprogs has_command mkfs.ext4
 	need mount has_command losetup

@@ -188,6 +188,13 @@ static int take_quiet(struct dlp_options *options, const char *arg, char *why, s
 	return 0;
 }
 
+static int take_lines(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg, (void)why, (void)why_size;
+	options->lines = true;
+	return 0;
+}
+
 static int take_list(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	(void)arg, (void)why, (void)why_size;
@@ -222,8 +229,9 @@ static const struct cli_option {
 	  "watch for so long; default: until the job ends or Ctrl-C" },
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
 	{ "interval", "SECONDS", take_interval,
-	  "one line per interval; default 1, at least 100ms" },
-	{ "quiet", NULL, take_quiet, "no lines per interval, only the summary" },
+	  "time between two figures; default 1, at least 100ms" },
+	{ "lines", NULL, take_lines, "one line per interval on a terminal, too, not the live screen" },
+	{ "quiet", NULL, take_quiet, "neither screen nor lines, only the summary" },
 	{ "record", "FILE", take_record, "record all events there, for dlprof-bpf replay" },
 	{ "record-max", "BYTES", take_record_max,
 	  "keep only the newest so many of the recording: 64M, 1G" },

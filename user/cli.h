@@ -37,7 +37,7 @@ struct dlp_options {
 	const char *record;
 	uint64_t record_max; /* bytes; 0 = keep all */
 	const char *replay; /* the recording to read instead of watching; NULL = watch */
-	bool quiet, list, help, version;
+	bool quiet, lines, list, help, version;
 };
 
 /*

@@ -17,6 +17,7 @@
 #include "jobs.h"
 #include "labels.h"
 #include "proc_role.h"
+#include "screen.h"
 #include "sysfacts.h"
 #include "sysfs.h"
 #include "text.h"
@@ -45,6 +46,7 @@ struct loop {
 	struct dlp_jobs *jobs;
 	struct dlp_sysfacts *sysfacts;
 	struct dlp_labels *labels;
+	struct dlp_screen *screen; /* instead of the lines; NULL = none */
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
@@ -218,8 +220,12 @@ static void say_interval(struct loop *loop)
 	if (loop->ob->options->quiet)
 		return;
 	dlp_diagnose(loop->ob->model, lately(loop), &verdict);
-	dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
-	fflush(loop->ob->out);
+	if (loop->screen) {
+		dlp_screen_interval(loop->screen, &verdict);
+	} else {
+		dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
+		fflush(loop->ob->out);
+	}
 	dlp_sums_take(loop->ob->model, &loop->sums[loop->sums_cnt++ % loop->sums_room]);
 }
 
@@ -240,6 +246,30 @@ static int end_interval(struct loop *loop)
 	return 0;
 }
 
+static int add_fd(struct loop *loop, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* Where there is no terminal for it, lines it is. The terminal of a command is the command's. */
+static int open_screen(struct loop *loop)
+{
+	const struct dlp_observation *ob = loop->ob;
+
+	if (ob->launch || ob->options->quiet || ob->options->lines ||
+	    dlp_screen_open(fileno(ob->out), ob->model, ob->facts, &loop->screen))
+		return 0;
+	return add_fd(loop, dlp_screen_fd(loop->screen));
+}
+
+static void close_screen(struct loop *loop)
+{
+	dlp_screen_close(loop->screen);
+	loop->screen = NULL;
+}
+
 /*
  * The window ends at a moment after which the ring is read once more, so that every call that
  * ended before it is counted, and none that ended after.
@@ -258,19 +288,15 @@ static int close_window(struct loop *loop)
 		return err;
 	err = emit_window(loop, 2, loop->end_ns);
 	/* the figures of the unfinished interval say something only when it was long enough */
-	if (!err && last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
+	if (!err && !loop->screen &&
+	    last->end_ns - last->start_ns >= loop->ob->options->interval_ns / 2)
 		say_interval(loop);
+	/* the report is next */
+	close_screen(loop);
 	/* once more: some facts change while we watch */
 	if (loop->ob->record)
 		dlp_record_facts(loop->ob->record, loop->ob->facts);
 	return err;
-}
-
-static int add_fd(struct loop *loop, int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-
-	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 /* Signals become readable; they interrupt nothing. */
@@ -334,6 +360,8 @@ static int wait_until(struct loop *loop, uint64_t deadline_ns)
 		return 0;
 	if (launch && event.data.fd == launch->signal_fd)
 		dlp_launch_relay(launch);
+	else if (loop->screen && event.data.fd == dlp_screen_fd(loop->screen))
+		loop->stop |= dlp_screen_input(loop->screen);
 	else if (event.data.fd != dlp_session_fd(loop->session))
 		loop->stop = true;
 	return 0;
@@ -369,11 +397,15 @@ static int run(struct loop *loop)
 				return err;
 		}
 		now = dlp_now_ns();
+		if (loop->screen)
+			dlp_screen_tick(loop->screen, now);
 		if (now < next || loop->stop || now >= end)
 			continue;
 		err = end_interval(loop);
 		if (err)
 			return err;
+		if (loop->screen)
+			dlp_screen_tick(loop->screen, dlp_now_ns());
 		/* after a pause (suspended machine) go on from now, do not catch up */
 		next += options->interval_ns;
 		if (next <= now)
@@ -532,7 +564,9 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 		goto fail;
 	dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
 	fflush(loop->ob->out);
-	err = run(loop);
+	err = open_screen(loop);
+	if (!err)
+		err = run(loop);
 	if (!err)
 		return loop->ob->other ? DLP_EXIT_OK : loop->ob->finish(loop->ob);
 fail:
@@ -549,6 +583,7 @@ enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size
 	struct loop loop = { .ob = observation, .epoll_fd = -1, .signal_fd = -1, .target_fd = -1 };
 	enum dlp_exit ret = observe(&loop, error, error_size);
 
+	close_screen(&loop);
 	/* probes first: the target is not ours */
 	dlp_session_free(loop.session);
 	dlp_jobs_free(loop.jobs);

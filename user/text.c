@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "human.h"
 #include "loss.h"
 #include "split.h"
 #include "stage.h"
@@ -21,55 +22,14 @@
 /* Parts of the split in an interval's line. */
 #define INTERVAL_PARTS 4
 
-struct cell {
-	char text[24];
-};
-
-/* Three or four digits and a unit: "812 us", "4.21 ms", "12.3 s". */
-static struct cell duration(uint64_t ns)
+static struct dlp_human quantile(const struct dlp_hist *hist, double q)
 {
-	struct cell ret;
-	double us = (double)ns / 1e3;
-
-	if (us < 999.5)
-		(void)snprintf(ret.text, sizeof(ret.text), us < 9.95 ? "%.1f us" : "%.0f us", us);
-	else if (us < 999.5e3)
-		(void)snprintf(ret.text, sizeof(ret.text),
-			       us < 9.995e3 ? "%.2f ms" :
-			       us < 99.95e3 ? "%.1f ms" :
-					      "%.0f ms",
-			       us / 1e3);
-	else
-		(void)snprintf(ret.text, sizeof(ret.text),
-			       us < 9.995e6 ? "%.2f s" :
-			       us < 99.95e6 ? "%.1f s" :
-					      "%.0f s",
-			       us / 1e6);
-	return ret;
+	return hist->cnt ? dlp_human_duration(dlp_hist_quantile(hist, q)) : (struct dlp_human){ "-" };
 }
 
-static struct cell quantile(const struct dlp_hist *hist, double q)
+static struct dlp_human longest(const struct dlp_hist *hist)
 {
-	return hist->cnt ? duration(dlp_hist_quantile(hist, q)) : (struct cell){ "-" };
-}
-
-static struct cell longest(const struct dlp_hist *hist)
-{
-	return hist->cnt ? duration(hist->max_ns) : (struct cell){ "-" };
-}
-
-static struct cell bytes(uint64_t value)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double left = (double)value;
-	size_t unit = 0;
-	struct cell ret;
-
-	for (; left >= 1023.5 && unit + 1 < DLP_ARRAY_SIZE(units); unit++)
-		left /= 1024;
-	(void)snprintf(ret.text, sizeof(ret.text), unit && left < 9.95 ? "%.1f %s" : "%.0f %s",
-		       left, units[unit]);
-	return ret;
+	return hist->cnt ? dlp_human_duration(hist->max_ns) : (struct dlp_human){ "-" };
 }
 
 __attribute__((format(printf, 4, 5))) static void append(char *buf, size_t size, size_t *len,
@@ -217,7 +177,7 @@ void dlp_text_interval(FILE *out, const struct dlp_model *model, const struct dl
 		last->end_ns > last->start_ns ? (double)(last->end_ns - last->start_ns) / 1e9 : 0;
 	double at_s =
 		last->end_ns > model->start_ns ? (double)(last->end_ns - model->start_ns) / 1e9 : 0;
-	struct cell rate = { "-" }, exposed = { "-" }, idle = { "-" };
+	struct dlp_human rate = { "-" }, exposed = { "-" }, idle = { "-" };
 	uint64_t total = dlp_split_sum(&last->workers);
 	char split[96], said[80];
 
@@ -304,7 +264,7 @@ static void say_loaders(FILE *out, const struct dlp_model *model)
 		"batches", "prefetch", "median", "p99", "max");
 	for (size_t i = 0; i < model->loader_cnt && i < LOADER_ROWS; i++) {
 		const struct dlp_loader *loader = &model->loaders[i];
-		struct cell workers = { "-" }, prefetch = { "-" };
+		struct dlp_human workers = { "-" }, prefetch = { "-" };
 		char type[39];
 
 		dlp_sanitise(type, sizeof(type), loader->type, sizeof(loader->type));
@@ -347,7 +307,7 @@ static void say_worker(FILE *out, const struct dlp_worker *worker, const unsigne
 {
 	uint64_t total = dlp_split_sum(&worker->clock), seen = worker->clock.ns[DLP_ST_IDLE];
 	bool known = worker->clock_valid && total;
-	struct cell loader = { "-" }, batches = { "-" }, end = { "" };
+	struct dlp_human loader = { "-" }, batches = { "-" }, end = { "" };
 
 	if (worker->loader)
 		(void)snprintf(loader.text, sizeof(loader.text), "%u", worker->loader);
@@ -409,7 +369,7 @@ static void say_workers(FILE *out, const struct dlp_model *model)
 static void say_stage(FILE *out, const struct dlp_stage_row *row)
 {
 	const struct dlp_stage_sum *sum = row->sum;
-	struct cell median = { "-" }, own = { "-" };
+	struct dlp_human median = { "-" }, own = { "-" };
 	char label[39] = "(label not recorded)";
 
 	if (row->label)
@@ -420,7 +380,7 @@ static void say_stage(FILE *out, const struct dlp_stage_row *row)
 		(void)snprintf(own.text, sizeof(own.text), "%.1f", row->share * 100);
 	fprintf(out, "  %-38s  %-7s %s%8llu %8s %8s %6s\n", label,
 		row->worker ? "workers" : "main", sum->sampled ? "~" : " ",
-		(unsigned long long)sum->cnt, median.text, duration(sum->max_ns).text, own.text);
+		(unsigned long long)sum->cnt, median.text, dlp_human_duration(sum->max_ns).text, own.text);
 }
 
 /* The trainer's GetNext calls are not among them: these are the loaders' lines. */
@@ -479,7 +439,7 @@ static void say_cost(FILE *out, const struct dlp_model *model)
 		append(line, sizeof(line), &len,
 		       "dlprof-bpf used %.2f %% of one CPU and %s of memory",
 		       (double)cost.daemon_cpu_ns * 100 / wall_ns,
-		       bytes(cost.daemon_rss_bytes).text);
+		       dlp_human_bytes(cost.daemon_rss_bytes).text);
 	else
 		append(line, sizeof(line), &len, "dlprof-bpf itself was not measured");
 	if (cost.probes_known)

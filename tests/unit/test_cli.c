@@ -53,7 +53,7 @@ static void test_defaults(void **state)
 	assert_int_equal(options.without, 0);
 	assert_null(options.summary);
 	assert_null(options.events);
-	assert_false(options.quiet || options.help || options.version);
+	assert_false(options.quiet || options.lines || options.help || options.version);
 }
 
 static void test_everything(void **state)
@@ -62,7 +62,7 @@ static void test_everything(void **state)
 	assert_int_equal(
 		parse("--pid=1 --duration 0.5 --summary out.json --events ev.txt --interval 250ms "
 		      "--without queue-uprobe --without=scopes --long-wait 2ms --ring-size 64K "
-		      "--quiet"),
+		      "--quiet --lines"),
 		0);
 	assert_int_equal(options.pid, 1);
 	assert_int_equal(options.duration_ns, 500 * DLP_NS_PER_MS);
@@ -73,6 +73,7 @@ static void test_everything(void **state)
 	assert_int_equal(options.long_wait_ns, 2 * DLP_NS_PER_MS);
 	assert_int_equal(options.ring_bytes, 64 << 10);
 	assert_true(options.quiet);
+	assert_true(options.lines);
 	/* the last one counts */
 	assert_int_equal(parse("--pid 1 --pid 2"), 0);
 	assert_int_equal(options.pid, 2);
@@ -144,6 +145,7 @@ static void test_refused(void **state)
 	refuse("--pid 1 -x", "-x");
 	refuse("--pid 1 -xyz", "-x");
 	refuse("--pid 1 --quiet=3", "--quiet");
+	refuse("--pid 1 --lines=3", "--lines");
 	refuse("--pid 1 --duration never", "never");
 	refuse("--pid 1 --duration 0", "'0'");
 	refuse("--pid 1 --duration 1e30", "too long");
@@ -231,6 +233,7 @@ static void test_help_text(void **state)
 		"--long-wait DURATION",
 		"--ring-size BYTES",
 		"--quiet",
+		"--lines",
 		"--list",
 		"--version",
 		"--help",

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The live screen in a terminal: what it says of a real job, and that the terminal is given back,
+whatever ends it. The drawing itself is the unit tests' (tests/golden)."""
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+from checks_robust import LOADER, wait_for
+from harness import Failed, Skip, group
+
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+WAITING = {"loader": {**LOADER, "n": 20_000, "work": {"kind": "cpu", "ms": 3}}, "step": {"ms": 1}}
+
+
+class Terminal:
+    """The tool on a pty of its own, in a session of its own."""
+
+    def __init__(self, env, pid, *options, size=(24, 80), **environ):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        self.got = b""
+
+        def own():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen(
+            [env.tool, "--pid", str(pid), *options], stdin=self.slave, stdout=self.slave,
+            stderr=self.slave, preexec_fn=own,
+            env={**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "", **environ})
+
+    def read(self, timeout=0.1):
+        while select.select([self.master], [], [], timeout)[0]:
+            try:
+                self.got += os.read(self.master, 65536)
+            except OSError:
+                break
+            timeout = 0
+
+    def expect(self, text, timeout=20):
+        """Everything up to there."""
+        end = time.monotonic() + timeout
+        while text not in self.got:
+            if time.monotonic() > end:
+                raise Failed(f"{text} was not seen within {timeout} s: {self.got[-2000:]}")
+            self.read()
+        return self.got
+
+    def forget(self):
+        self.read(0)
+        self.got = b""
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def end(self, timeout=20):
+        end = time.monotonic() + timeout
+        while self.process.poll() is None:
+            if time.monotonic() > end:
+                raise Failed("the tool did not end")
+            self.read()
+        self.read()
+        return self.process.returncode
+
+    def restored(self):
+        return termios.tcgetattr(self.slave) == self.before
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@contextlib.contextmanager
+def terminal(*args, **more):
+    ret = Terminal(*args, **more)
+    try:
+        yield ret
+    finally:
+        ret.close()
+
+
+def given_back(tap, term, how, report=True):
+    """The screen is left once, last of all escape sequences; what follows is plain text."""
+    tap.check(term.restored(), f"{how}: settings as before")
+    head, _, tail = term.got.rpartition(LEAVE)
+    tap.check(ENTER in head and term.got.count(LEAVE) == term.got.count(ENTER),
+              f"{how}: alternate screen left")
+    tap.check(b"\x1b" not in tail, f"{how}: no escape codes behind it", tail[:200])
+    if report:
+        tap.check(b"Verdict: " in tail, f"{how}: the report follows", tail[:500])
+
+
+@group("screen, quit and signals")
+def ways_out(env):
+    tap, session = env.tap, env.session()
+    with session.phase("steady", **WAITING):
+        for how, act in (("q", lambda t: t.press(b"q")), ("Ctrl-C", lambda t: t.press(b"\x03")),
+                         ("SIGTERM", lambda t: t.process.send_signal(signal.SIGTERM)),
+                         ("SIGHUP", lambda t: t.process.send_signal(signal.SIGHUP))):
+            with terminal(env, session.pid) as term:
+                term.expect(b"GetNext")
+                act(term)
+                tap.same(term.end(), 0, f"{how}: status 0")
+                given_back(tap, term, how)
+        # nobody can catch that for long, but what ends us with a core can be
+        with terminal(env, session.pid) as term:
+            term.expect(b"GetNext")
+            term.process.send_signal(signal.SIGSEGV)
+            tap.same(term.end(), -signal.SIGSEGV, "SIGSEGV: status")
+            given_back(tap, term, "SIGSEGV", report=False)
+
+
+@group("screen, the job is killed")
+def job_killed(env):
+    session = env.new_session()
+    try:
+        with contextlib.suppress(Failed):
+            with session.phase("steady", **WAITING):
+                with terminal(env, session.pid) as term:
+                    term.expect(b"GetNext")
+                    os.kill(session.pid, signal.SIGKILL)
+                    env.tap.same(term.end(), 0, "status 0")
+                    given_back(env.tap, term, "SIGKILL of the job")
+                raise Failed("its end is no news")
+    finally:
+        session.close(kill=True)
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+@group("screen, Ctrl-Z")
+def stopped(env):
+    tap, session = env.tap, env.session()
+    with session.phase("steady", **WAITING), terminal(env, session.pid) as term:
+        term.expect(b"GetNext")
+        term.press(b"\x1a")
+        tap.check(wait_for(lambda: state(term.process.pid) == "T"), "it stops")
+        term.read()
+        tap.check(term.got.endswith(LEAVE) and term.restored(), "with the terminal given back",
+                  term.got[-200:])
+        term.forget()
+        os.kill(term.process.pid, signal.SIGCONT)
+        term.expect(ENTER)
+        term.expect(b"GetNext")
+        tap.check(not term.restored(), "and takes it again")
+        term.press(b"q")
+        tap.same(term.end(), 0, "status 0")
+        tap.check(term.restored(), "settings as before")
+
+
+@group("screen, what it shows")
+def shows(env):
+    tap, session = env.tap, env.session()
+    with session.phase("steady", **WAITING):
+        with terminal(env, session.pid, size=(24, 80)) as term:
+            seen = term.expect(b"batches/s")
+            tap.check(f"pid {session.pid}".encode() in seen, "whom it watches")
+            time.sleep(2.5)
+            term.forget()
+            term.read(2)
+            # what changes in a second of a steady job, not the whole screen
+            tap.check(0 < len(term.got) < 2500 and b"\x1b[2J" not in term.got,
+                      "only differences are drawn", len(term.got))
+            term.press(b"p")
+            term.expect(b"PAUSED")
+            time.sleep(0.5)
+            term.forget()
+            term.read(2)
+            tap.same(term.got, b"", "nothing moves while it is paused")
+            term.press(b"h")
+            term.expect(b"the report follows")
+            term.forget()
+            term.resize(15, 60)
+            term.expect(b"\x1b[2J")
+            term.read(0.5)
+            rows = max(int(row) for row in re.findall(rb"\x1b\[(\d+);", term.got.rpartition(b"\x1b[2J")[2]))
+            tap.same(rows, 15, "drawn anew in the new size")
+            term.press(b"q")
+            tap.same(term.end(), 0, "status 0")
+        with terminal(env, session.pid, NO_COLOR="1") as term:
+            term.expect(b"batches/s")
+            tap.check(not re.search(rb"\x1b\[[0-9;]*[34][0-9;]*m", term.got), "NO_COLOR: no colours")
+
+
+@group("screen, where there is none")
+def lines(env):
+    tap, session = env.tap, env.session()
+    with session.phase("steady", **WAITING):
+        for name, options, environ in (("--lines", ["--lines"], {}), ("TERM=dumb", [], {"TERM": "dumb"})):
+            with terminal(env, session.pid, "--duration", "2", *options, **environ) as term:
+                tap.same(term.end(), 0, f"{name}: status 0")
+                tap.check(b"batches/s" in term.got and b"\x1b" not in term.got,
+                          f"{name}: lines without escape codes", term.got[:300])
+
+
+@group("screen, in tmux")
+def in_tmux(env):
+    tap, session = env.tap, env.session()
+    if not shutil.which("tmux"):
+        raise Skip("tmux is not installed")
+    socket = os.path.join(env.folder, "tmux")
+
+    def tmux(*args):
+        return subprocess.run(["tmux", "-S", socket, *args], capture_output=True, text=True).stdout
+
+    def screen():
+        return tmux("capture-pane", "-p", "-t", "s").splitlines()
+
+    with session.phase("steady", **WAITING):
+        tmux("-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", "60", "-y", "15",
+             f"env LC_ALL=C.UTF-8 {env.tool} --pid {session.pid}; exec sleep 60")
+        try:
+            for cols, rows in ((60, 15), (80, 24), (120, 40), (200, 50)):
+                tmux("resize-window", "-t", "s", "-x", str(cols), "-y", str(rows))
+                if not wait_for(lambda: any("q quit" in line for line in screen()[rows - 1:]), 10):
+                    raise Failed("\n".join(screen()))
+                got = screen()
+                tap.check(got[0].lstrip().startswith("dlprof-bpf") and len(got) == rows and
+                          any("Waiting" in line and "%" in line for line in got) and
+                          sum("trainer" in line for line in got) == 1,
+                          f"whole at {cols} x {rows}", "\n".join(got))
+            tmux("send-keys", "-t", "s", "q")
+            tap.check(wait_for(lambda: any(line.startswith("Observed: ") for line in screen()), 10),
+                      "the report is left behind", "\n".join(screen()))
+        finally:
+            tmux("kill-server")
