@@ -2,19 +2,14 @@
 /* The data block made ready for drawing: times are microseconds since the window opened. */
 'use strict';
 
-const CALL_DATA = 2, CALL_WINDOW = 8;
+/* flags of a call */
+const CALL_DATA = 2, CALL_WINDOW = 8, CALL_OUTLIER = 32;
 
-/* A station of a batch is told as the distance to the one before it. */
+/* Stations of a batch are told as distances to the start of the call that returned it. */
 function stations(table, start) {
 	const out = {};
-	let before = start;
-	for (const name of ['asked', 'taken', 'made', 'sent', 'received']) {
-		const at = column(table, name);
-		for (let i = 0; i < at.length; i++)
-			at[i] += before[i];
-		out[name] = at;
-		before = at;
-	}
+	for (const name of ['asked', 'taken', 'made', 'sent', 'received'])
+		out[name] = column(table, name).map((at, i) => at + start[i]);
 	return out;
 }
 
@@ -31,20 +26,18 @@ function readCalls(table) {
 }
 
 /* Those that are not among the calls told one by one, and those that are. */
-function readOutliers(table, calls, medians) {
+function readOutliers(table, calls) {
 	const rows = [];
 	const start = summed(table, 'start'), dur = column(table, 'dur');
-	const worker = column(table, 'worker'), index = column(table, 'index');
+	const worker = column(table, 'worker'), index = summed(table, 'index');
 	for (let i = 0; i < table.rows; i++)
 		rows.push({ start: start[i], dur: dur[i], worker: worker[i], index: index[i], call: -1 });
-	for (let i = 0; i < calls.rows; i++) {
-		const data = calls.flags[i] & CALL_WINDOW;
-		if (data && calls.dur[i] >= 2 * medians.get(calls.loader[i]))
+	for (let i = 0; i < calls.rows; i++)
+		if (calls.flags[i] & CALL_OUTLIER)
 			rows.push({
 				start: calls.start[i], dur: calls.dur[i], worker: calls.worker[i],
 				index: calls.index[i], call: i,
 			});
-	}
 	rows.sort((a, b) => a.start - b.start);
 	return { rows, start: Float64Array.from(rows, (row) => row.start) };
 }
@@ -130,11 +123,10 @@ function readGrid(table, names) {
 }
 
 function readRun(doc) {
-	const run = { doc, summary: doc.summary, span: doc.span_us, states: doc.states };
-	run.medians = new Map(doc.summary.loaders.map((loader) => [loader.id, loader.getnext.median_us]));
+	const run = { doc, summary: doc.summary, span: doc.span_us, states: Object.keys(STATES) };
 	run.workers = readWorkers(doc.workers, run.span);
 	run.calls = readCalls(doc.calls);
-	run.outliers = readOutliers(doc.outliers, run.calls, run.medians);
+	run.outliers = readOutliers(doc.outliers, run.calls);
 	run.bins = readGrid(doc.bins, ['calls', 'exposed', 'getnext_min', 'getnext_median',
 		'getnext_max', 'step_min', 'step_median', 'step_max']);
 	run.samples = readSamples(doc.samples, run.states);
@@ -142,7 +134,9 @@ function readRun(doc) {
 	run.sampleRows = groupBy(run.samples.who, run.workers.rows + 1);
 	run.waitRows = groupBy(run.waits.who, run.workers.rows + 1);
 	run.chain = layBatches(run);
-	run.cpu = readGrid(doc.cpu, ['trainer', 'workers', 'pool', 'waiting', 'others']);
+	run.cpu = readGrid(doc.cpu, ['trainer', 'workers', 'pool', 'others', 'waiting']);
+	for (const name of ['trainer', 'workers', 'pool', 'others', 'waiting'])
+		run.cpu[name] = run.cpu[name].map((us) => us / run.cpu.width);
 	run.io = readGrid(doc.io, ['read_bytes', 'reads', 'wait_us', 'max_us', 'write_bytes']);
 	run.longestBatch = 0;
 	for (let i = 0; i < run.calls.rows; i++)
