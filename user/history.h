@@ -26,7 +26,7 @@
  * begin is kept.
  */
 #define DLP_HISTORY_CALLS_MAX (1u << 19)       /* 105 MB */
-#define DLP_HISTORY_PRODUCTIONS_MAX (1u << 19) /* 25 MB */
+#define DLP_HISTORY_PRODUCTIONS_MAX (1u << 19) /* 21 MB */
 #define DLP_HISTORY_SAMPLES_MAX (1u << 17)     /* 18 MB */
 #define DLP_HISTORY_WAITS_MAX (1u << 18)       /* 17 MB */
 #define DLP_HISTORY_SCOPES_MAX (1u << 18)      /* 13 MB */
@@ -54,13 +54,13 @@ struct dlp_history_call {
 	uint64_t start_ns, end_ns;
 	uint32_t loader;   /* dlp_loader.id */
 	uint32_t iterator; /* dlp_iterator.id */
-	uint32_t epoch;	   /* of this loader, 1, 2, ...: each iterator's or restart's number */
+	uint32_t epoch;	   /* of this loader, 1, 2, ...; 0 = cannot be told (no workers) */
 	uint32_t tid;
 	uint32_t flags;	     /* DLP_CALL_* */
 	uint32_t worker_pid; /* that made the batch; 0 = unknown, or none */
 	int64_t index;	     /* of the batch within its epoch; -1 = unknown or none */
 	int32_t ready;	     /* batches that stood ready, in order, when it began; -1 = unknown */
-	int32_t in_flight;   /* asked for and not returned yet when it ended, this one included; -1 */
+	int32_t in_flight;   /* asked for and not returned yet when it began; -1 */
 	/* the batch's stations, as in struct dlp_batch */
 	uint64_t asked_ns, taken_ns, produced_ns, sent_ns, received_ns;
 	uint64_t message_bytes; /* 0 = unknown */
@@ -70,7 +70,6 @@ struct dlp_history_call {
 /* A worker's making of one batch: taken from the index queue until its main thread was done. */
 struct dlp_history_production {
 	uint64_t taken_ns, done_ns;
-	uint64_t spent_ns; /* this time less the idle part of it: what statistics are about */
 	int64_t index;
 	uint32_t pid;
 	uint32_t loader, iterator; /* 0 = unknown */
@@ -97,7 +96,6 @@ struct dlp_history_worker {
 	uint32_t exit_code;	   /* wait status when dead; DLP_EXIT_UNKNOWN */
 	bool unexpected;	   /* died by a signal or an error, nobody having told it to end */
 	bool proven;		   /* a message of it was seen; else it looked like a worker */
-	bool in_window;		   /* its birth was seen in the window */
 	bool clock_valid;	   /* false: the next two are unknown */
 	uint64_t window_ns;	   /* lifetime in the window, */
 	struct dlp_clock clock;	   /* and its main thread's split of it */
@@ -151,7 +149,7 @@ struct dlp_history_block {
 
 /* A slow one. */
 struct dlp_history_request {
-	uint64_t queued_ns, issued_ns, done_ns;
+	uint64_t queued_ns, issued_ns, done_ns; /* queued as in struct dlp_ev_block */
 	uint32_t dev, op, bytes; /* op: 0 read, 1 write */
 	uint32_t pid, tid;	 /* who submitted it; 0 = unknown */
 };
@@ -208,7 +206,7 @@ struct dlp_history {
 	size_t other_cnt;
 	struct dlp_history_interval *intervals;
 	size_t interval_cnt;
-	char (*labels)[DLP_LABEL_MAX + 1]; /* untrusted */
+	char (*labels)[DLP_LABEL_MAX + 1]; /* untrusted; "" = was not recorded */
 	size_t label_cnt;
 	struct dlp_history_lost lost; /* what did not fit */
 	bool finished;

@@ -334,6 +334,35 @@ struct dlp_delivery {
 	int64_t index;		   /* -1 = which batch could not be known */
 	uint32_t worker_pid;	   /* 0 = unknown */
 	const struct dlp_batch *batch; /* its stations; NULL where unknown; valid during the call */
+	/* when the call began, batches that stood ready in order, and were asked for; -1 = unknown */
+	int32_t ready, in_flight;
+};
+
+/* One GetNext call that ended, with or without a batch. */
+struct dlp_call_note {
+	uint32_t loader, iterator; /* ids */
+	uint32_t tid;
+	uint64_t start_ns, end_ns;
+	const struct dlp_clock *split;
+	bool data;   /* returned a batch; without messages always true */
+	bool plain;  /* of an iterator without messages: its epochs are not told apart */
+	bool outer;  /* not nested in another GetNext */
+	bool counts; /* ended in the window */
+	bool first;  /* the first one seen of its iterator's epoch */
+};
+
+/*
+ * What the model has worked out one by one, before only sums of it are left; for a history. Called
+ * from dlp_model_apply with pointers that are valid during the call.
+ */
+struct dlp_model_watch {
+	/* after on_delivery of the same call, when it returned a batch */
+	void (*call)(void *ctx, const struct dlp_call_note *call);
+	/* of a worker's main thread; batch and worker_pid are set */
+	void (*production)(void *ctx, const struct dlp_interval *made);
+	void (*init)(void *ctx, const struct dlp_iterator *it, const struct dlp_interval *init);
+	/* a dead worker leaves the model's list */
+	void (*folded)(void *ctx, const struct dlp_worker *worker);
 };
 
 struct dlp_model {
@@ -386,6 +415,8 @@ struct dlp_model {
 	/* Called for every delivered batch, when not NULL. */
 	void (*on_delivery)(void *ctx, const struct dlp_delivery *delivery);
 	void *on_delivery_ctx;
+	const struct dlp_model_watch *watch; /* NULL = none; borrowed */
+	void *watch_ctx;
 
 	struct dlp_model_priv *priv;
 };

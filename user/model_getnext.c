@@ -336,14 +336,14 @@ static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
 }
 
 /* Ready = sent when the call began; in order, so only an unbroken row counts. */
-static void note_ready(struct dlp_model *model, struct dlp_iterator *it,
-		       struct dlp_loader *loader, const struct dlp_call *call)
+static int32_t note_ready(struct dlp_model *model, struct dlp_iterator *it,
+			  struct dlp_loader *loader, const struct dlp_call *call)
 {
 	uint64_t ready = 0;
 	int64_t want = it->next_index;
 
-	if (want < 0 || !call->counts)
-		return;
+	if (want < 0)
+		return -1;
 	for (size_t i = 0; i < it->batch_cnt; i++) {
 		const struct dlp_batch *batch = &it->batches[i];
 		bool sent = batch->sent_ns && batch->sent_ns <= call->start_ns;
@@ -359,9 +359,12 @@ static void note_ready(struct dlp_model *model, struct dlp_iterator *it,
 		want++;
 		ready += sent;
 	}
-	loader->ready_cnt++;
-	loader->ready_sum += ready;
-	loader->empty_cnt += !ready;
+	if (call->counts) {
+		loader->ready_cnt++;
+		loader->ready_sum += ready;
+		loader->empty_cnt += !ready;
+	}
+	return (int32_t)ready;
 }
 
 /* Did the call wait for this batch while it could have had another one? Then order matters. */
@@ -420,14 +423,19 @@ static void delivered(struct dlp_model *model, struct dlp_iterator *it,
 		.index = index,
 		.worker_pid = batch ? batch->worker_pid : 0,
 		.batch = batch,
+		.ready = -1,
+		.in_flight = -1,
 	};
+	int64_t next;
 
 	interval->batch = index;
 	interval->worker_pid = delivery.worker_pid;
 	if (batch)
 		batch->delivered_ns = call->end_ns;
 	if (it->pipe)
-		note_ready(model, it, loader, call);
+		delivery.ready = note_ready(model, it, loader, call);
+	if (delivery.ready >= 0)
+		delivery.in_flight = (int32_t)in_flight_before(it, call, &next);
 	dlp_exposed_batch(model, it, call, batch);
 	model->last_delivery_ns = dlp_max(model->last_delivery_ns, call->end_ns);
 	if (call->counts) {
@@ -531,6 +539,8 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
 	dlp_phase_call(model, it, call, data);
+	if (model->watch)
+		dlp_watch_call(model, it, call, data);
 	it->state->calls++;
 	it->state->over = !data;
 	state->recv_iterator = 0;

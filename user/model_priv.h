@@ -6,26 +6,9 @@
 #ifndef DLP_MODEL_PRIV_H
 #define DLP_MODEL_PRIV_H
 
+#include "map.h"
 #include "model.h"
 #include "msg.h"
-
-/* Number to number, open addressing. Zeroed = empty. */
-struct dlp_map {
-	struct dlp_map_slot *slot;
-	size_t cnt, room; /* room: power of two or 0 */
-};
-
-#define DLP_MAP_NONE UINT32_MAX
-
-uint32_t dlp_map_get(const struct dlp_map *map, uint64_t key); /* DLP_MAP_NONE = absent */
-/* Adds or replaces; value != DLP_MAP_NONE. 0 or -ENOMEM. */
-int dlp_map_put(struct dlp_map *map, uint64_t key, uint32_t value);
-void dlp_map_del(struct dlp_map *map, uint64_t key);
-void dlp_map_clear(struct dlp_map *map);
-void dlp_map_fini(struct dlp_map *map);
-
-/* Makes room for one more item. 0 or -ENOMEM; *items and *room are kept on failure. */
-int dlp_grow(void *items, size_t *room, size_t cnt, size_t item_size);
 
 /* An index message on its pipe. */
 struct dlp_ask {
@@ -343,6 +326,11 @@ void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 
 /* model_getnext.c */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
+
+/* model_watch.c */
+/* The call is accounted for, but not noted in its iterator; model->watch is set. */
+void dlp_watch_call(const struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_call *call, bool data);
 
 /* model_stage.c */
 int dlp_stage_scope(struct dlp_model *model, const struct dlp_ev_scope *ev);

@@ -148,6 +148,8 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 		interval.end_ns = call->start_ns;
 	it->init_ns = interval.end_ns - interval.start_ns;
 	it->start_ns = interval.start_ns < it->start_ns ? interval.start_ns : it->start_ns;
+	if (model->watch)
+		model->watch->init(model->watch_ctx, it, &interval);
 	if (!model->priv->open || interval.end_ns <= model->start_ns)
 		return;
 	dlp_phase_birth(model, loader, &interval);

@@ -45,6 +45,8 @@ static void fold_dead(struct dlp_model *model)
 		if (worker->died_ns && goal) {
 			goal--;
 			priv->dead_worker_cnt--;
+			if (model->watch)
+				model->watch->folded(model->watch_ctx, worker);
 			fold(&model->folded, worker);
 			if (dlp_map_get(&priv->by_pid, worker->pid) == i)
 				dlp_map_del(&priv->by_pid, worker->pid);
@@ -340,6 +342,8 @@ static void count_production(struct dlp_model *model, uint32_t pid, int64_t inde
 		.worker_pid = pid,
 	};
 
+	if (worker && model->watch)
+		model->watch->production(model->watch_ctx, &interval);
 	if (!worker || !dlp_in_window(model, interval.end_ns))
 		return;
 	loader = dlp_loader_find(model, worker->loader);

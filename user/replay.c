@@ -15,7 +15,9 @@ static int give(struct dlp_replay *replay, const void *event, size_t bytes)
 	int err = dlp_model_apply(replay->model, event, bytes);
 
 	/* malformed and unknown ones are counted by the model, as they were in the live run */
-	return err == -ENOMEM ? err : 0;
+	if (err == -ENOMEM || !replay->history)
+		return err == -ENOMEM ? err : 0;
+	return dlp_history_apply(replay->history, event, bytes);
 }
 
 /* Totals since the window opened: where its begin was not kept, what had been counted till then. */

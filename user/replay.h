@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "history.h"
 #include "model.h"
 #include "record_info.h"
 #include "record_read.h"
@@ -16,6 +17,7 @@
 struct dlp_replay {
 	struct dlp_model *model;   /* the caller's, filled */
 	FILE *events_out;	   /* every event as a line, or NULL */
+	struct dlp_history *history; /* of that model, the caller's, filled; or NULL */
 	struct dlp_replay_facts facts; /* points into itself: do not move it */
 	struct dlp_rec_device device[DLP_REC_DEVICES_MAX];
 	uint32_t device_cnt;
@@ -29,7 +31,7 @@ struct dlp_replay {
 };
 
 /*
- * Reads it all. `replay` is zeroed but for model and events_out. A recording that ends too early is
+ * Reads it all. `replay` is zeroed but for model, events_out and history. A recording that ends too early is
  * no error: see replay->ending. 0, -ENOMEM, or the error of the source.
  */
 int dlp_replay_run(struct dlp_replay *replay, struct dlp_reader *reader);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The model's lookup table and array growth; knows nothing of what it holds. */
+#include "map.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "model_priv.h"
 
 struct dlp_map_slot {
 	uint64_t key;
