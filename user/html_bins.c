@@ -193,7 +193,9 @@ static void put_histograms(struct dlp_html *html)
 	}
 	for (size_t i = 0; i < history->production_cnt; i++)
 		if (history->productions[i].in_window)
-			count(produce, (double)history->productions[i].spent_ns / 1e3);
+			count(produce, (double)(history->productions[i].done_ns -
+					history->productions[i].taken_ns) /
+					       1e3);
 	dlp_html_open(html, "histograms", '{');
 	put_buckets(html, "getnext", getnext);
 	put_buckets(html, "step", step);

@@ -7,23 +7,34 @@
 
 #include "util.h"
 
-/* More of the page's own, behind DLP_CALL_*. */
-#define CALL_OUTLIER (1u << 5)
-
 /* Calls are kept in stretches of so many: single ones would show no order of events. */
 #define STRETCH 64
+
+struct medians {
+	uint64_t getnext_ns, step_ns; /* 0 = unknown */
+};
+
+static void judge_step(struct dlp_html *html, size_t call, uint64_t ns, uint64_t median_ns)
+{
+	html->step_us[call] = (int64_t)((ns + 500) / 1000);
+	if ((html->history->calls[call].flags & DLP_CALL_WINDOW) && median_ns && ns >= 2 * median_ns)
+		html->outlier[call] |= DLP_HTML_OUTLIER_STEP;
+}
 
 void dlp_html_judge(struct dlp_html *html)
 {
 	const struct dlp_history *history = html->history;
 	const struct dlp_history_call *last[DLP_MODEL_LOADERS_MAX + 1] = { NULL };
-	uint64_t median[DLP_MODEL_LOADERS_MAX + 1] = { 0 };
+	struct medians median[DLP_MODEL_LOADERS_MAX + 1] = { { 0, 0 } };
 
 	for (size_t i = 0; i < history->model->loader_cnt; i++) {
 		const struct dlp_loader *loader = &history->model->loaders[i];
 
 		if (loader->id <= DLP_MODEL_LOADERS_MAX)
-			median[loader->id] = dlp_hist_quantile(&loader->getnext, 0.5);
+			median[loader->id] = (struct medians){
+				dlp_hist_quantile(&loader->getnext, 0.5),
+				dlp_hist_quantile(&loader->batch_time, 0.5),
+			};
 	}
 	for (size_t i = 0; i < history->call_cnt; i++) {
 		const struct dlp_history_call *call = &history->calls[i], *before;
@@ -33,9 +44,10 @@ void dlp_html_judge(struct dlp_html *html)
 		last[loader] = call;
 		html->step_us[i] = DLP_HTML_NULL;
 		if (before && before->epoch == call->epoch && before->iterator == call->iterator)
-			html->step_us[i] = (int64_t)((call->start_ns - before->start_ns + 500) / 1000);
-		html->outlier[i] = (call->flags & DLP_CALL_WINDOW) && median[loader] &&
-				   call->end_ns - call->start_ns >= 2 * median[loader];
+			judge_step(html, i, call->start_ns - before->start_ns, median[loader].step_ns);
+		if ((call->flags & DLP_CALL_WINDOW) && median[loader].getnext_ns &&
+		    call->end_ns - call->start_ns >= 2 * median[loader].getnext_ns)
+			html->outlier[i] |= DLP_HTML_OUTLIER_GETNEXT;
 	}
 }
 
@@ -108,7 +120,6 @@ static int64_t call_start(const void *ctx, size_t row)
 {
 	const struct chosen *chosen = ctx;
 
-	/* never 0, which stands for "not seen" */
 	return dlp_html_at(chosen->html, call_of(ctx, row)->start_ns);
 }
 
@@ -129,9 +140,8 @@ static int64_t call_step(const void *ctx, size_t row)
 static int64_t call_flags(const void *ctx, size_t row)
 {
 	const struct chosen *chosen = ctx;
-	bool outlier = chosen->html->outlier[chosen->calls[row]];
 
-	return (int64_t)(call_of(ctx, row)->flags | (outlier ? CALL_OUTLIER : 0));
+	return (int64_t)(call_of(ctx, row)->flags | chosen->html->outlier[chosen->calls[row]]);
 }
 
 static int64_t call_worker(const void *ctx, size_t row)
@@ -205,6 +215,7 @@ static const struct dlp_html_column call_columns[] = {
 
 static const struct dlp_html_column outlier_columns[] = {
 	{ "start", call_start, true },	  { "dur", call_dur, false },
+	{ "step", call_step, false },	  { "flags", call_flags, false },
 	{ "worker", call_worker, false }, { "index", call_index, true },
 };
 

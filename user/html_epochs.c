@@ -68,7 +68,7 @@ static void gather(struct epochs *epochs)
 		row->end_ns = call->end_ns > row->end_ns ? call->end_ns : row->end_ns;
 		row->longest_ns = ns > row->longest_ns ? ns : row->longest_ns;
 		row->batches += (call->flags & DLP_CALL_DATA) != 0;
-		row->outliers += epochs->html->outlier[i];
+		row->outliers += (epochs->html->outlier[i] & DLP_HTML_OUTLIER_GETNEXT) != 0;
 		row->call_cnt++;
 		if (call->flags & DLP_CALL_OUTER)
 			row->wait_ns += ns;

@@ -14,8 +14,7 @@
 #include "history.h"
 
 /*
- * Bounds of what is told one by one. Measured: 52 bytes a call, 45 a reading, 16 a blocked moment,
- * 17 an outlier (there can be half as many as calls), so that all of it together stays below 18 MB.
+@@ (there can be half as many as calls), so that all of it together stays below 18 MB.
  */
 #define DLP_HTML_CALLS_MAX 150000
 #define DLP_HTML_READINGS_MAX 30000
@@ -26,6 +25,10 @@
 
 /* A figure that is not known: null. */
 #define DLP_HTML_NULL INT64_MIN
+
+/* At least twice the loader's median; told behind the DLP_CALL_* of a call. */
+#define DLP_HTML_OUTLIER_GETNEXT (1u << 5)
+#define DLP_HTML_OUTLIER_STEP	 (1u << 6) /* batch time before the call */
 
 struct dlp_html_column {
 	const char *name;
@@ -45,7 +48,7 @@ struct dlp_html {
 	const struct dlp_history *history;
 	bool comma; /* the next thing is preceded by one */
 	int64_t *step_us;  /* per call: batch time before it, or DLP_HTML_NULL */
-	bool *outlier;	   /* per call */
+	uint8_t *outlier;  /* per call: DLP_HTML_OUTLIER_* */
 	bool *kept;	   /* per call: told one by one */
 	struct dlp_html_who *who; /* worker_cnt of them, by pid and birth */
 };

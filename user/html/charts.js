@@ -25,7 +25,7 @@ class TimePicture {
 		this.paper = prepare(this.canvas, this.height);
 		const { ctx, width } = this.paper, bottom = this.height - AXIS;
 		this.bottom = bottom;
-		const step = tickStep(this.view.width, width / 90);
+		const step = tickStep(this.view.width, width / 72);
 		ctx.lineWidth = 1;
 		ctx.textAlign = 'center';
 		for (let at = Math.ceil(this.view.from / step) * step; at <= this.view.to; at += step) {
@@ -68,6 +68,8 @@ class DurationPicture extends TimePicture {
 	constructor(run, view, parts) {
 		super(run, view, parts);
 		this.name = parts.name;
+		this.column = parts.column;
+		this.flag = parts.flag;
 		this.values = run.calls[parts.column];
 		let low = Infinity, high = 0;
 		const least = run.bins[`${this.name}_min`], most = run.bins[`${this.name}_max`];
@@ -79,6 +81,12 @@ class DurationPicture extends TimePicture {
 		}
 		this.low = Math.log10(Math.min(low, 1e9)) - 0.15;
 		this.high = Math.max(Math.log10(Math.max(high, 10)) + 0.15, this.low + 1);
+		this.marks = [];
+		const factors = this.high - this.low < 2 ? [1, 2, 5] : [1];
+		for (let power = Math.floor(this.low); power <= this.high; power++)
+			for (const factor of factors)
+				if (factor * 10 ** power > 10 ** this.low && factor * 10 ** power < 10 ** this.high)
+					this.marks.push(factor * 10 ** power);
 	}
 
 	y(us) {
@@ -86,10 +94,16 @@ class DurationPicture extends TimePicture {
 		return this.bottom - share * this.bottom;
 	}
 
+	/* Ranges of a handful of calls say less than the calls do, where those are drawn. */
 	paintBins(ctx) {
 		const { bins } = this.run, { from, to } = this.view;
 		const first = Math.max(0, Math.floor(from / bins.width));
 		const last = Math.min(bins.rows - 1, Math.floor(to / bins.width));
+		let inside = 0;
+		for (let i = first; i <= last; i++)
+			inside += bins.calls[i];
+		if (this.dots && inside < 12 * (last - first + 1))
+			return;
 		const least = bins[`${this.name}_min`], most = bins[`${this.name}_max`];
 		const median = bins[`${this.name}_median`];
 		ctx.fillStyle = theme.band;
@@ -120,30 +134,29 @@ class DurationPicture extends TimePicture {
 	}
 
 	paint(ctx) {
-		for (let power = Math.ceil(this.low); power <= this.high; power++) {
-			const y = Math.round(this.y(10 ** power)) + 0.5;
+		for (const us of this.marks) {
+			const y = Math.round(this.y(us)) + 0.5;
 			ctx.strokeStyle = theme.grid;
 			ctx.beginPath();
 			ctx.moveTo(0, y);
 			ctx.lineTo(this.paper.width, y);
 			ctx.stroke();
 		}
-		this.paintBins(ctx);
-		this.paintCalls(ctx);
-		this.paintOutliers(ctx);
-		for (let power = Math.ceil(this.low); power <= this.high; power++)
-			this.label(fmtUs(10 ** power), 5, Math.max(11, this.y(10 ** power) + 4));
-	}
-
-	paintCalls(ctx) {
 		const { calls } = this.run;
 		const first = lowerBound(calls.start, this.view.from);
 		const last = lowerBound(calls.start, this.view.to);
 		this.dots = last - first <= 4000;
-		if (!this.dots)
-			return;
+		this.paintBins(ctx);
+		if (this.dots)
+			this.paintCalls(ctx, first, last);
+		this.paintOutliers(ctx);
+		for (const us of this.marks)
+			this.label(fmtUs(us), 5, Math.max(11, this.y(us) + 4));
+	}
+
+	paintCalls(ctx, first, last) {
+		const { calls } = this.run, size = last - first < 400 ? 4 : 3;
 		ctx.fillStyle = theme.accent;
-		const size = last - first < 400 ? 4 : 3;
 		for (let i = first; i < last; i++)
 			if (known(this.values[i]) && (calls.flags[i] & CALL_WINDOW))
 				ctx.fillRect(this.x(calls.start[i]) - size / 2, this.y(this.values[i]) - size / 2, size, size);
@@ -152,15 +165,15 @@ class DurationPicture extends TimePicture {
 	/* Diamonds, so that colour is not all that tells them; one per spot is enough. */
 	paintOutliers(ctx) {
 		const { outliers } = this.run, seen = new Set();
-		if (this.name !== 'getnext')
-			return;
 		ctx.fillStyle = theme.bad;
 		ctx.beginPath();
 		for (let i = lowerBound(outliers.start, this.view.from); i < outliers.rows.length; i++) {
 			const row = outliers.rows[i];
 			if (row.start > this.view.to)
 				break;
-			const x = this.x(row.start), y = this.y(row.dur);
+			if (!(row.flags & this.flag))
+				continue;
+			const x = this.x(row.start), y = this.y(row[this.column]);
 			const spot = Math.round(x / 2) * 4096 + Math.round(y / 2);
 			if (seen.has(spot))
 				continue;
@@ -176,13 +189,11 @@ class DurationPicture extends TimePicture {
 	nearestOutlier(us) {
 		const { outliers } = this.run, reach = this.view.width / this.paper.width * 6;
 		let best = null;
-		if (this.name !== 'getnext')
-			return null;
 		for (let i = lowerBound(outliers.start, us - reach); i < outliers.rows.length; i++) {
 			const row = outliers.rows[i];
 			if (row.start > us + reach)
 				break;
-			if (!best || row.dur > best.dur)
+			if ((row.flags & this.flag) && (!best || row[this.column] > best[this.column]))
 				best = row;
 		}
 		return best;
@@ -212,17 +223,16 @@ class DurationPicture extends TimePicture {
 /* What is known of one call; `row` has what calls that are not told one by one have. */
 function callRows(run, i, row) {
 	const { calls, workers } = run;
-	const it = row || { start: calls.start[i], dur: calls.dur[i], worker: calls.worker[i], index: calls.index[i] };
+	const it = row || { start: calls.start[i], dur: calls.dur[i], worker: calls.worker[i],
+		index: calls.index[i], step: calls.step[i] };
 	const rows = [['begins', fmtAt(it.start, 100)], ['GetNext takes', fmtUs(it.dur)]];
 	if (it.index >= 0)
 		rows.unshift(['batch', `${it.index}${i >= 0 ? `, epoch ${calls.epoch[i]}` : ''}`]);
 	if (it.worker >= 0)
 		rows.push(['worker', `pid ${workers.pid[it.worker]}`]);
-	if (i < 0)
-		return rows;
-	if (known(calls.step[i]))
-		rows.push(['batch time before', fmtUs(calls.step[i])]);
-	if (known(calls.asked[i]))
+	if (known(it.step))
+		rows.push(['batch time before', fmtUs(it.step)]);
+	if (i >= 0 && known(calls.asked[i]))
 		rows.push(['asked for', `${fmtUs(calls.start[i] - calls.asked[i])} before`],
 			['waited for the worker', fmtUs(calls.taken[i] - calls.asked[i])],
 			['made in', fmtUs(calls.made[i] - calls.taken[i])],
@@ -292,8 +302,10 @@ function drawHistogram(canvas, table, marks) {
 	const { ctx, width, height } = prepare(canvas, 170), bottom = height - AXIS;
 	const first = table.bucket[0] - 1, last = table.bucket[table.bucket.length - 1] + 2;
 	const x = (bucket) => (bucket - first) / (last - first) * width;
+	const high = Math.max(...table.count);
 	const bucketOf = (us) => Math.log2(Math.max(us, 1)) * 8;
-	const high = Math.max(...table.count) * 1.18;
+	/* room above the bars for what the marks say */
+	const room = marks.some((mark) => known(mark[1])) ? 44 : 8;
 	for (let power = 0; power < 10; power++) {
 		const at = x(bucketOf(10 ** power));
 		if (at < 0 || at > width)
@@ -306,7 +318,7 @@ function drawHistogram(canvas, table, marks) {
 	}
 	ctx.fillStyle = theme.accent;
 	for (let i = 0; i < table.bucket.length; i++) {
-		const tall = Math.max(1.5, table.count[i] / high * bottom);
+		const tall = Math.max(1.5, table.count[i] / high * (bottom - room));
 		ctx.fillRect(x(table.bucket[i]) + 0.5, bottom - tall, Math.max(x(1) - x(0) - 1, 1), tall);
 	}
 	ctx.strokeStyle = theme.line;

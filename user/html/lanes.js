@@ -52,13 +52,13 @@ class LanePicture extends TimePicture {
 	}
 
 	paint(ctx) {
-		const { run } = this, strip = Math.max(3, Math.round(this.tall * 0.3));
+		const { run } = this, strip = run.waits.rows ? Math.max(3, Math.round(this.tall * 0.3)) : 0;
 		for (let lane = 0; lane < this.lanes.length; lane++) {
 			const top = this.top(lane);
 			let name = lane ? null : 'trainer', pids = [];
 			for (const who of this.lanes[lane]) {
 				this.visible(run.sampleRows[who], run.samples,
-					(i) => this.paintSample(ctx, i, top, this.tall - strip - 1));
+					(i) => this.paintSample(ctx, i, top, this.tall - strip - (strip ? 1 : 0)));
 				this.visible(run.waitRows[who], run.waits, (i) => {
 					const x = this.x(run.waits.start[i]);
 					const wide = this.x(run.waits.start[i] + run.waits.dur[i]) - x;

@@ -9,6 +9,9 @@ const TONES = {
 	insufficient_data: ['?', 'Too little was seen to tell', '--warn'],
 };
 
+/* of the evidence, so that the pictures are not far below; the rest unfolds */
+const EVIDENCE_FIRST = 4;
+
 const busiest = (run) => [...run.summary.loaders].sort((a, b) => b.getnext.count - a.getnext.count)[0];
 
 function fillHeader({ summary, span }) {
@@ -35,11 +38,10 @@ function fillVerdict({ summary }) {
 	const at = byId('verdict');
 	at.style.setProperty('--tone', `var(${tone})`);
 	const why = el('div', { class: 'why' });
-	const list = (name, items) => items.length
-		? why.append(el('div', {}, el('h3', {}, name), el('ul', {}, ...items))) : null;
-	list('Evidence', verdict.evidence.map((it) => el('li', {}, it.text)));
-	list('What to do', verdict.advice.map((it) => el('li', {}, it.text,
-		el('small', {}, `Check: ${it.counter_check}`))));
+	const list = (name, items) => el('div', {}, el('h3', {}, name), el('ul', {}, ...items));
+	if (verdict.advice.length)
+		why.append(list('What to do', verdict.advice.map((it) => el('li', {}, it.text,
+			el('small', {}, `Check: ${it.counter_check}`)))));
 	if (verdict.candidates.length) {
 		const part = el('div', {}, el('h3', {}, 'Likely gains, as shares of the waiting'));
 		for (const { cause, share } of verdict.candidates) {
@@ -50,6 +52,14 @@ function fillVerdict({ summary }) {
 		}
 		why.append(part);
 	}
+	const evidence = verdict.evidence.map((it) => el('li', {}, it.text));
+	if (evidence.length) {
+		const part = list('Evidence', evidence.slice(0, EVIDENCE_FIRST));
+		if (evidence.length > EVIDENCE_FIRST)
+			part.append(el('details', {}, el('summary', {}, `${evidence.length - EVIDENCE_FIRST} more`),
+				el('ul', {}, ...evidence.slice(EVIDENCE_FIRST))));
+		why.append(part);
+	}
 	at.append(
 		el('div', {}, el('div', { class: 'number', id: 'exposed' }, fmtRatio(total)),
 			el('div', { class: 'of' }, 'of the time, training waited for data')),
@@ -57,7 +67,7 @@ function fillVerdict({ summary }) {
 			el('ul', { class: 'chips' }, chip('cause', verdict.cause.replaceAll('_', ' ')),
 				chip('where', verdict.where), chip('severity', verdict.severity),
 				chip('confidence', verdict.confidence))),
-		why.childElementCount ? why : null || '');
+		...(why.childElementCount ? [why] : []));
 }
 
 function fillTiles(run) {
@@ -72,7 +82,7 @@ function fillTiles(run) {
 		tile('GetNext, median', fmtUs(getnext.median_us),
 			`99 % within ${fmtUs(getnext.p99_us)}, longest ${fmtUs(getnext.max_us)}`, 'getnext');
 		tile('Batch time, median', fmtUs(step.median_us), `longest ${fmtUs(step.max_us)}`);
-		tile('Outliers', fmtCount(run.outliers.rows.length), 'calls of at least twice the median', 'outliers');
+		tile('Outliers', fmtCount(run.outliers.getnext), 'calls of at least twice the median', 'outliers');
 		tile('Batches ready', known(queue.mean_ready) ? digits(queue.mean_ready) : unknown,
 			known(queue.empty_fraction) ? `none ready in ${fmtRatio(queue.empty_fraction)} of calls` : 'when GetNext begins');
 	}
@@ -87,11 +97,11 @@ function fillTimeline(run, view) {
 		at.append(picture.figure);
 		pictures.push(picture);
 	};
-	add(new DurationPicture(run, view, { name: 'getnext', column: 'dur', height: 190,
+	add(new DurationPicture(run, view, { name: 'getnext', column: 'dur', flag: CALL_OUTLIER, height: 190,
 		title: 'GetNext', text: 'How long training waits for each batch. Line: median; band: shortest to longest; ◆ outliers.',
 		label: 'Duration of the calls of GetNext over time, logarithmic' }));
-	add(new DurationPicture(run, view, { name: 'step', column: 'step', height: 150,
-		title: 'Batch time', text: 'From the start of one GetNext to the start of the next.',
+	add(new DurationPicture(run, view, { name: 'step', column: 'step', flag: STEP_OUTLIER, height: 150,
+		title: 'Batch time', text: 'From the start of one GetNext to the start of the next, which it is drawn at.',
 		label: 'Batch time over time, logarithmic' }));
 	if (run.samples.rows)
 		add(new LanePicture(run, view, { title: 'What each process did', height: 0,
@@ -185,7 +195,7 @@ function table(caption, heads, rows) {
 }
 
 function fillDistribution(run, redraw) {
-	const at = el('div', { class: 'pair' }), loader = busiest(run);
+	const at = el('div', { class: 'trio' }), loader = busiest(run);
 	const quantiles = (it) => it ? [['median', it.median_us], ['95 %', it.p95_us], ['99 %', it.p99_us]] : [];
 	/* marks are one loader's, bars everyone's: with several they would not belong together */
 	const marks = (it) => run.summary.loaders.length === 1 ? quantiles(it) : [];
@@ -206,7 +216,7 @@ function fillDistribution(run, redraw) {
 	}
 	byId('distribution').append(at);
 	byId('distribution').append(table('Loaders', [['loader'], ['iterator'], ['workers', 'n'], ['batches', 'n'],
-		['median', 'n'], ['95 %', 'n'], ['99 %', 'n'], ['longest', 'n'], ['batch time', 'n']],
+		['median', 'n'], ['95 %', 'n'], ['99 %', 'n'], ['longest', 'n'], ['batch time, median', 'n']],
 	run.summary.loaders.map((it) => [it.id, it.iterator_type || unknown, fmtCount(it.num_workers),
 		fmtCount(it.batches), fmtUs(it.getnext.median_us), fmtUs(it.getnext.p95_us),
 		fmtUs(it.getnext.p99_us), fmtUs(it.getnext.max_us), fmtUs(it.batch_time.median_us)])));
@@ -263,12 +273,12 @@ function fillEpochs(run) {
 
 function fillDevices(run) {
 	const { block_io: devices, system } = run.summary;
-	byId('devices').append(
+	byId('devices').append(el('div', { class: 'pair' },
 		table('Block devices, reads', [['device'], ['reads', 'n'], ['bytes', 'n'], ['median', 'n'], ['99 %', 'n'], ['longest', 'n']],
 			(devices || []).map((it) => [it.device || unknown, fmtCount(it.reads), fmtBytes(it.read_bytes),
 				fmtUs(it.latency.median_us), fmtUs(it.latency.p99_us), fmtUs(it.latency.max_us)])),
 		table('CPU time used outside the job', [['process'], ['pid', 'n'], ['CPU time', 'n']],
-			((system && system.steal_by_others) || []).slice(0, 8).map((it) => [it.comm, String(it.pid), fmtUs(it.cpu_us)])));
+			((system && system.steal_by_others) || []).slice(0, 8).map((it) => [it.comm, String(it.pid), fmtUs(it.cpu_us)]))));
 }
 
 function fillNotes(run) {

@@ -3,7 +3,7 @@
 'use strict';
 
 /* flags of a call */
-const CALL_DATA = 2, CALL_WINDOW = 8, CALL_OUTLIER = 32;
+const CALL_DATA = 2, CALL_WINDOW = 8, CALL_OUTLIER = 32, STEP_OUTLIER = 64;
 
 /* Stations of a batch are told as distances to the start of the call that returned it. */
 function stations(table, start) {
@@ -25,21 +25,25 @@ function readCalls(table) {
 	};
 }
 
-/* Those that are not among the calls told one by one, and those that are. */
+/*
+ * Calls that took at least twice the median, or came so late, in order of time: those that are
+ * among the calls told one by one (`call` is their position), and those that are not (-1).
+ */
 function readOutliers(table, calls) {
 	const rows = [];
-	const start = summed(table, 'start'), dur = column(table, 'dur');
-	const worker = column(table, 'worker'), index = summed(table, 'index');
+	const add = (from, i, call) => rows.push({ start: from.start[i], dur: from.dur[i],
+		step: from.step[i], flags: from.flags[i], worker: from.worker[i], index: from.index[i], call });
+	const others = { start: summed(table, 'start'), index: summed(table, 'index') };
+	for (const name of ['dur', 'step', 'flags', 'worker'])
+		others[name] = column(table, name);
 	for (let i = 0; i < table.rows; i++)
-		rows.push({ start: start[i], dur: dur[i], worker: worker[i], index: index[i], call: -1 });
+		add(others, i, -1);
 	for (let i = 0; i < calls.rows; i++)
-		if (calls.flags[i] & CALL_OUTLIER)
-			rows.push({
-				start: calls.start[i], dur: calls.dur[i], worker: calls.worker[i],
-				index: calls.index[i], call: i,
-			});
+		if (calls.flags[i] & (CALL_OUTLIER | STEP_OUTLIER))
+			add(calls, i, i);
 	rows.sort((a, b) => a.start - b.start);
-	return { rows, start: Float64Array.from(rows, (row) => row.start) };
+	return { rows, start: Float64Array.from(rows, (row) => row.start),
+		getnext: rows.filter((row) => row.flags & CALL_OUTLIER).length };
 }
 
 function readSamples(table, states) {
