@@ -255,7 +255,8 @@ void dlp_cli_help(FILE *out)
 {
 	fputs("usage: dlprof-bpf --pid PID [options]\n"
 	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n"
-	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE]\n\n"
+	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE]\n"
+	      "       dlprof-bpf report RECORDING [options, see report --help]\n\n"
 	      "Watches a PyTorch training job and says whether, and why, it waits for data.\n"
 	      "The job is not changed, stopped or restarted.\n\n"
 	      "A command is started as the user who called sudo, and watched from the moment that\n"

@@ -7,6 +7,9 @@
  * Times are CLOCK_MONOTONIC nanoseconds; 0 = not seen, unless said otherwise. Texts are the job's:
  * sanitise before printing. The arrays are in order of time once dlp_history_finish has run.
  * Readers may read all structs; only history*.c writes them.
+ *
+ * What lasts (calls, productions, samples, waits, scopes, blocks, requests, intervals) has its start
+ * and end as its first two members: see spans.h.
  */
 #ifndef DLP_HISTORY_H
 #define DLP_HISTORY_H
@@ -149,7 +152,8 @@ struct dlp_history_block {
 
 /* A slow one. */
 struct dlp_history_request {
-	uint64_t queued_ns, issued_ns, done_ns; /* queued as in struct dlp_ev_block */
+	uint64_t queued_ns, done_ns; /* queued as in struct dlp_ev_block */
+	uint64_t issued_ns;
 	uint32_t dev, op, bytes; /* op: 0 read, 1 write */
 	uint32_t pid, tid;	 /* who submitted it; 0 = unknown */
 };

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Command line in, exit status out; the work is in profile.c and what it calls. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 #include "log.h"
 #include "profile.h"
 #include "replay_command.h"
+#include "report_command.h"
 
 int main(int argc, char **argv)
 {
 	struct dlp_options options;
 	char error[256];
 
+	if (argc > 1 && !strcmp(argv[1], "report"))
+		return dlp_report_command(argc - 1, argv + 1);
 	if (dlp_cli_parse(argc, argv, &options, error, sizeof(error))) {
 		dlp_complain("%s", error);
 		return DLP_EXIT_USAGE;

@@ -10,6 +10,7 @@
 #include "invoker.h"
 #include "log.h"
 #include "model.h"
+#include "outfile.h"
 #include "proc_role.h"
 #include "profile_priv.h"
 #include "summary.h"
@@ -28,23 +29,15 @@ enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure)
 
 int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
 {
-	int fd;
+	int err;
 
 	*ret = NULL;
 	if (!options->events)
 		return 0;
-	/* a file that was there keeps its owner, as with a shell's ">" */
-	fd = open(options->events, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd >= 0)
-		(void)dlp_invoker_own(fd);
-	else if (errno == EEXIST)
-		fd = open(options->events, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	if (fd >= 0)
-		*ret = fdopen(fd, "w");
-	if (*ret)
+	err = dlp_outfile_open(options->events, ret);
+	if (!err)
 		return 0;
-	dlp_complain("cannot write '%s': %s", options->events, strerror(errno));
-	dlp_cleanup_close(&fd);
+	dlp_complain("cannot write '%s': %s", options->events, strerror(-err));
 	return -1;
 }
 

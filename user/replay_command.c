@@ -1,62 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "replay_command.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "log.h"
 #include "profile_priv.h"
 #include "replay.h"
+#include "replay_file.h"
 #include "util.h"
-
-static int read_at(void *ctx, void *buf, size_t bytes, uint64_t offset)
-{
-	const int *fd = ctx;
-	char *to = buf;
-
-	while (bytes) {
-		ssize_t done = pread(*fd, to, bytes, (off_t)offset);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		/* shorter than it was: somebody truncates it while we read */
-		if (done <= 0)
-			return done ? -errno : -EIO;
-		to += done;
-		bytes -= (size_t)done;
-		offset += (uint64_t)done;
-	}
-	return 0;
-}
-
-/* summary.h asks for names without saying for whom; one recording is replayed at a time. */
-static const struct dlp_replay *current;
-
-static const char *device_name(uint32_t dev, char *buf, size_t size)
-{
-	return dlp_replay_device(current, dev, buf, size);
-}
-
-static int open_source(const char *path, int *fd, struct dlp_record_source *ret, char *error,
-		       size_t error_size)
-{
-	struct stat st;
-
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (*fd < 0 || fstat(*fd, &st)) {
-		(void)snprintf(error, error_size, "cannot be read: %s", strerror(errno));
-		return -EIO;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		(void)snprintf(error, error_size, "not a regular file");
-		return -EINVAL;
-	}
-	*ret = (struct dlp_record_source){ read_at, fd, (uint64_t)st.st_size };
-	return 0;
-}
 
 static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options *options)
 {
@@ -67,10 +19,7 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 		.out = stdout,
 	};
 
-	current = replay;
-	replay->facts.facts.version = DLP_VERSION;
-	replay->facts.facts.target = &replay->facts.target;
-	replay->facts.facts.device_name = device_name;
+	dlp_replay_file_facts(replay);
 	return dlp_run_report(&observation);
 }
 
@@ -95,15 +44,12 @@ int dlp_replay_command(const struct dlp_options *options)
 {
 	_cleanup_free_ struct dlp_replay *replay = calloc(1, sizeof(*replay));
 	_cleanup_fclose_ FILE *events = NULL;
-	struct dlp_reader *reader = NULL;
-	struct dlp_record_source source;
-	_cleanup_close_ int fd = -1;
+	struct dlp_replay_file file;
 	char shown[256], error[200];
 	enum dlp_exit ret;
 
 	dlp_sanitise(shown, sizeof(shown), options->replay, strlen(options->replay));
-	if (open_source(options->replay, &fd, &source, error, sizeof(error)) ||
-	    dlp_reader_open(&source, &reader, error, sizeof(error))) {
+	if (dlp_replay_file_open(&file, options->replay, error, sizeof(error))) {
 		dlp_complain("'%s': %s", shown, error);
 		return DLP_EXIT_FAILURE;
 	}
@@ -112,10 +58,10 @@ int dlp_replay_command(const struct dlp_options *options)
 		dlp_complain("out of memory");
 	} else if (!dlp_run_open_events(options, &events)) {
 		replay->events_out = events;
-		ret = run(replay, reader, options, shown);
+		ret = run(replay, file.reader, options, shown);
 	}
 	if (replay)
 		dlp_model_free(replay->model);
-	dlp_reader_free(reader);
+	dlp_replay_file_close(&file);
 	return (int)ret;
 }
