@@ -112,12 +112,13 @@ static void fill_bins(const struct dlp_html *html, const struct bins *bins, int6
 static void expose_unfinished(const struct dlp_html *html, const struct bins *bins)
 {
 	const struct dlp_model *model = html->history->model;
-	const struct dlp_thread *main_thread = NULL;
 
-	if (model->main_tid)
-		main_thread = dlp_model_thread(model, model->main_tid);
-	if (main_thread && main_thread->getnext_since_ns)
-		expose(html, bins, main_thread->getnext_since_ns, html->history->end_ns);
+	for (size_t i = 0; i < model->thread_cnt; i++) {
+		const struct dlp_thread *thread = &model->threads[i];
+
+		if (model->main_tid && thread->tid == model->main_tid && thread->getnext_since_ns)
+			expose(html, bins, thread->getnext_since_ns, html->history->end_ns);
+	}
 }
 
 static int put_bins(struct dlp_html *html)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "html.h"
 #include "invoker.h"
 #include "log.h"
 #include "outfile.h"
@@ -90,6 +91,12 @@ static int write_csv(const struct dlp_report *report, const char *path)
 	return err ? complain_write(path, err) : DLP_EXIT_OK;
 }
 
+/* The page has ways of its own to look at a part of the run, so it gets all of it. */
+static int write_page(const struct dlp_report *report, FILE *out)
+{
+	return dlp_html_write(report->history, out);
+}
+
 static int write_forms(const struct job *job)
 {
 	const char *const *form = job->options.form;
@@ -99,6 +106,10 @@ static int write_forms(const struct job *job)
 		ret = write_file(&job->report, form[DLP_FORM_JSON], dlp_report_json);
 	if (form[DLP_FORM_CSV]) {
 		one = write_csv(&job->report, form[DLP_FORM_CSV]);
+		ret = one ? one : ret;
+	}
+	if (form[DLP_FORM_HTML]) {
+		one = write_file(&job->report, form[DLP_FORM_HTML], write_page);
 		ret = one ? one : ret;
 	}
 	return ret;

@@ -132,6 +132,11 @@ static int take_csv(struct dlp_report_options *options, const char *arg, char *w
 	return take_form(options, DLP_FORM_CSV, arg, why, size);
 }
 
+static int take_html(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_HTML, arg, why, size);
+}
+
 static int take_help(struct dlp_report_options *options, const char *arg, char *why, size_t size)
 {
 	(void)arg, (void)why, (void)size;
@@ -157,6 +162,7 @@ static const struct report_option {
 	{ "rows", "COUNT", take_rows, "rows of a table on the screen; default 20" },
 	{ "json", "FILE", take_json, "write the sections there as JSON; - is stdout" },
 	{ "csv", "DIR", take_csv, "write a CSV file for each table into this folder" },
+	{ "html", "FILE", take_html, "write all of it there as one page for a browser" },
 	{ "help", NULL, take_help, "print this" },
 };
 

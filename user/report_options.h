@@ -26,6 +26,7 @@ struct dlp_when {
 enum dlp_report_form {
 	DLP_FORM_JSON,
 	DLP_FORM_CSV,
+	DLP_FORM_HTML,
 	DLP_FORM_MAX,
 };
 
