@@ -140,8 +140,10 @@ static int64_t call_step(const void *ctx, size_t row)
 static int64_t call_flags(const void *ctx, size_t row)
 {
 	const struct chosen *chosen = ctx;
+	size_t call = chosen->calls[row];
+	uint32_t flags = call_of(ctx, row)->flags | chosen->html->outlier[call];
 
-	return (int64_t)(call_of(ctx, row)->flags | chosen->html->outlier[chosen->calls[row]]);
+	return call && !chosen->html->kept[call - 1] ? flags | DLP_HTML_GAP : flags;
 }
 
 static int64_t call_worker(const void *ctx, size_t row)

@@ -14,9 +14,10 @@
 #include "history.h"
 
 /*
-@@ (there can be half as many as calls), so that all of it together stays below 18 MB.
+ * Bounds of what is told one by one. Measured: 54 bytes a call, 45 a reading, 16 a blocked moment,
+ * 22 an outlier, of which all stay. An hour at 100 batches a second makes 11 MB.
  */
-#define DLP_HTML_CALLS_MAX 150000
+#define DLP_HTML_CALLS_MAX 200000
 #define DLP_HTML_READINGS_MAX 30000
 #define DLP_HTML_WAITS_MAX 60000
 #define DLP_HTML_EPOCHS_MAX 2000
@@ -29,6 +30,8 @@
 /* At least twice the loader's median; told behind the DLP_CALL_* of a call. */
 #define DLP_HTML_OUTLIER_GETNEXT (1u << 5)
 #define DLP_HTML_OUTLIER_STEP	 (1u << 6) /* batch time before the call */
+/* Calls before this one are not told one by one. */
+#define DLP_HTML_GAP (1u << 7)
 
 struct dlp_html_column {
 	const char *name;

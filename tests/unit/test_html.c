@@ -319,7 +319,7 @@ static void test_an_hour_is_thinned_out(void **state)
 	assert_true(page_bytes < 20000000);
 	assert_int_equal(cell("calls", "total", 0), 360000);
 	kept = rows("calls");
-	assert_in_range(kept, 75000, 150000);
+	assert_in_range(kept, 100000, 200000);
 	for (int64_t i = 0; i < kept; i++)
 		outliers += (cell("calls", "flags", (size_t)i) & 32) != 0;
 	outliers += rows("outliers");

@@ -117,6 +117,8 @@ class LanePicture extends TimePicture {
 	}
 }
 
+const NOT_TOLD = ['--idle', '/', ''];
+
 /* The way of each batch, from being asked for to being returned, below the calls of GetNext. */
 class ChainPicture extends TimePicture {
 	constructor(run, view, parts) {
@@ -171,6 +173,7 @@ class ChainPicture extends TimePicture {
 		const { calls, chain, workers } = this.run, { from, to } = this.view;
 		const callsKey = chain.first[chain.first.length - 1] * 4;
 		this.last = new Float64Array(callsKey + 1).fill(-Infinity);
+		this.paintGaps(ctx);
 		ctx.textAlign = 'left';
 		ctx.fillStyle = theme.soft;
 		ctx.fillText('trainer, inside GetNext', 4, GUTTER - 3);
@@ -197,6 +200,23 @@ class ChainPicture extends TimePicture {
 		if (calls.rows < calls.total)
 			this.note.textContent = `Shown: ${fmtCount(calls.rows)} of ${fmtCount(calls.total)} calls, ` +
 				'the slowest stretches and an even choice of the rest.';
+	}
+
+	/* What was left out for want of room must not look like nothing. */
+	paintGaps(ctx) {
+		for (const gap of this.run.gaps) {
+			if (gap.to < this.view.from || gap.from > this.view.to)
+				continue;
+			const x = Math.max(0, this.x(gap.from)), wide = Math.min(this.paper.width, this.x(gap.to)) - x;
+			if (wide < 4)
+				continue;
+			ctx.globalAlpha = 0.35;
+			ctx.fillStyle = paintOf(NOT_TOLD);
+			ctx.fillRect(x, 0, wide, this.bottom);
+			ctx.globalAlpha = 1;
+			if (wide > 90)
+				this.label('not shown', x + wide / 2 - 24, this.bottom / 2);
+		}
 	}
 
 	hover(event) {

@@ -3,7 +3,8 @@
 'use strict';
 
 /* flags of a call */
-const CALL_DATA = 2, CALL_WINDOW = 8, CALL_OUTLIER = 32, STEP_OUTLIER = 64;
+const CALL_DATA = 2, CALL_WINDOW = 8, CALL_OUTLIER = 32, STEP_OUTLIER = 64,
+	CALL_GAP = 128;
 
 /* Stations of a batch are told as distances to the start of the call that returned it. */
 function stations(table, start) {
@@ -142,6 +143,13 @@ function readRun(doc) {
 	for (const name of ['trainer', 'workers', 'pool', 'others', 'waiting'])
 		run.cpu[name] = run.cpu[name].map((us) => us / run.cpu.width);
 	run.io = readGrid(doc.io, ['read_bytes', 'reads', 'wait_us', 'max_us', 'write_bytes']);
+	/* stretches of calls that are not told one by one */
+	run.gaps = [];
+	for (let i = 0; i < run.calls.rows; i++)
+		if (run.calls.flags[i] & CALL_GAP)
+			run.gaps.push({ from: i ? run.calls.end[i - 1] : 0, to: run.calls.start[i] });
+	if (run.calls.rows < run.calls.total)
+		run.gaps.push({ from: run.calls.rows ? run.calls.end[run.calls.rows - 1] : 0, to: run.span });
 	run.longestBatch = 0;
 	for (let i = 0; i < run.calls.rows; i++)
 		if (known(run.calls.asked[i]))
