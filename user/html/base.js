@@ -86,8 +86,8 @@ const STATES = {
 const STAGES = {
 	queued: ['--idle', '', 'asked for, the worker is not there yet'],
 	making: ['#0072b2', '', 'a worker makes it'],
-	moving: ['#e69f00', '', 'on its way to the trainer'],
-	ready: ['#009e73', '', 'with the trainer, until GetNext returns it'],
+	moving: ['#e69f00', '', 'made, the trainer has not read it yet'],
+	ready: ['#009e73', '', 'read, until GetNext returns it'],
 	waiting: ['#d55e00', '', 'training waits inside GetNext'],
 };
 

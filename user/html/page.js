@@ -171,14 +171,18 @@ function fillOverview(run, view) {
 	});
 }
 
-/* Some 40 calls around the longest one. */
+/* Some 40 calls around the longest one, as far as they were told one after the other. */
 function showBatches(run, view) {
 	const { calls } = run;
 	let best = 0;
 	for (let i = 0; i < calls.rows; i++)
 		if (calls.dur[i] > calls.dur[best] && known(calls.asked[i]))
 			best = i;
-	const first = Math.max(0, best - 20), last = Math.min(calls.rows - 1, best + 20);
+	let first = best, last = best;
+	while (first > 0 && best - first < 20 && !(calls.flags[first] & CALL_GAP))
+		first--;
+	while (last + 1 < calls.rows && last - best < 20 && !(calls.flags[last + 1] & CALL_GAP))
+		last++;
 	if (calls.rows)
 		view.set(calls.start[first], calls.end[last]);
 }
