@@ -10,7 +10,7 @@
 #include "summary.h"
 #include "util.h"
 
-#define SCHEMA "dlprof.report/1"
+#define SCHEMA "dlprof.page/1"
 
 static int by_pid_and_birth(const void *a, const void *b)
 {
