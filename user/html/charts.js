@@ -225,7 +225,7 @@ function callRows(run, i, row) {
 	const { calls, workers } = run;
 	const it = row || { start: calls.start[i], dur: calls.dur[i], worker: calls.worker[i],
 		index: calls.index[i], step: calls.step[i] };
-	const rows = [['begins', fmtAt(it.start, 100)], ['GetNext takes', fmtUs(it.dur)]];
+	const rows = [['GetNext begins', fmtAt(it.start, 100)], ['and takes', fmtUs(it.dur)]];
 	if (it.index >= 0)
 		rows.unshift(['batch', `${it.index}${i >= 0 ? `, epoch ${calls.epoch[i]}` : ''}`]);
 	if (it.worker >= 0)
