@@ -147,6 +147,9 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+# It holds these files, which the compiler's dependency files do not know.
+$(B)/user/html_parts.o: $(wildcard user/html/*)
+
 $(LIB): $(LIB_OBJ) $(B)/parts
 	$(call msg,AR,$@)
 	$(Q)rm -f $@

@@ -38,7 +38,7 @@
 #define DLP_HISTORY_BLOCKS_MAX (1u << 16)      /* intervals x devices */
 #define DLP_HISTORY_REQUESTS_MAX (1u << 16)
 #define DLP_HISTORY_SYSTEM_MAX (1u << 14)
-#define DLP_HISTORY_OTHERS_MAX (1u << 16)
+#define DLP_HISTORY_OTHERS_MAX (1u << 17)
 #define DLP_HISTORY_INTERVALS_MAX (1u << 16)
 #define DLP_HISTORY_LABELS_MAX 4096
 

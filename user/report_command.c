@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "folded.h"
+#include "html.h"
 #include "invoker.h"
 #include "log.h"
 #include "outfile.h"
@@ -114,6 +115,12 @@ static int write_smdebug(const struct dlp_report *report, const char *path)
 	return DLP_EXIT_FAILURE;
 }
 
+/* The page has ways of its own to look at a part of the run, so it gets all of it. */
+static int write_page(const struct dlp_report *report, FILE *out)
+{
+	return dlp_html_write(report->history, out);
+}
+
 static int write_forms(const struct job *job)
 {
 	const struct dlp_report *report = &job->report;
@@ -124,6 +131,8 @@ static int write_forms(const struct job *job)
 		failed |= write_file(report, form[DLP_FORM_JSON], dlp_report_json);
 	if (form[DLP_FORM_CSV])
 		failed |= write_csv(report, form[DLP_FORM_CSV]);
+	if (form[DLP_FORM_HTML])
+		failed |= write_file(report, form[DLP_FORM_HTML], write_page);
 	if (form[DLP_FORM_TRACE])
 		failed |= write_file(report, form[DLP_FORM_TRACE], write_trace);
 	if (form[DLP_FORM_FOLDED])

@@ -147,6 +147,11 @@ static int take_smdebug(struct dlp_report_options *options, const char *arg, cha
 	return take_form(options, DLP_FORM_SMDEBUG, arg, why, size);
 }
 
+static int take_html(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_HTML, arg, why, size);
+}
+
 static int take_help(struct dlp_report_options *options, const char *arg, char *why, size_t size)
 {
 	(void)arg, (void)why, (void)size;
@@ -178,6 +183,7 @@ static const struct report_option {
 	  "write the whole run's scopes as folded stacks, for flame graphs" },
 	{ "smdebug", "DIR", take_smdebug,
 	  "write the whole run as SageMaker's Debugger reads it" },
+	{ "html", "FILE", take_html, "write all of it there as one page for a browser" },
 	{ "help", NULL, take_help, "print this" },
 };
 

@@ -29,6 +29,7 @@ enum dlp_report_form {
 	DLP_FORM_TRACE,
 	DLP_FORM_FOLDED,
 	DLP_FORM_SMDEBUG,
+	DLP_FORM_HTML,
 	DLP_FORM_MAX,
 };
 

@@ -25,6 +25,8 @@ import checks_robust  # noqa: E402,F401
 import checks_cost  # noqa: E402,F401
 import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
+import checks_report  # noqa: E402,F401
+import checks_page  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
 import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
