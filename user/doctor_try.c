@@ -109,9 +109,15 @@ static void try_session(const struct dlp_target *target, uint32_t without,
 	dlp_session_free(session);
 }
 
-static int count_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
+static int ignore_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
 {
 	(void)ctx, (void)pid, (void)gil_lo, (void)gil_hi;
+	return 0;
+}
+
+static int ignore_event(void *ctx, const void *event, size_t bytes)
+{
+	(void)ctx, (void)event, (void)bytes;
 	return 0;
 }
 
@@ -122,7 +128,9 @@ static size_t count_workers(pid_t pid)
 
 	if (dlp_jobs_new("", pid, &jobs))
 		return 0;
-	(void)dlp_jobs_scan(jobs, count_process, NULL);
+	/* what each process is is found out for the report */
+	(void)dlp_jobs_scan(jobs, ignore_process, NULL);
+	(void)dlp_jobs_report(jobs, dlp_now_ns(), ignore_event, ignore_process, NULL);
 	cnt = dlp_jobs_workers(jobs);
 	dlp_jobs_free(jobs);
 	return cnt;

@@ -26,6 +26,7 @@ import checks_cost  # noqa: E402,F401
 import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
+import checks_doctor  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))
 
