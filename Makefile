@@ -208,7 +208,8 @@ list-unit list-bpf: list-%:
 	@printf '%s\n' $(if $(filter unit,$*),$(UNIT_BIN),$(BT_BIN))
 
 # ---- for people --------------------------------------------------------------------------------
-.PHONY: deps demo test test-unit test-bpf test-integration test-scenarios-short test-scenarios bench
+.PHONY: deps demo test test-unit test-bpf test-integration test-package \
+	test-scenarios-short test-scenarios bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -229,6 +230,9 @@ test-bpf: ## tests that load the BPF programs (root)
 test-integration: ## tests on real PyTorch training (root)
 	$(Q)tests/run.sh integration
 
+test-package: ## the manual, the completion, make install and the Debian package
+	$(Q)tests/run.sh package
+
 test-scenarios-short: ## the part of them that `make test` runs (root)
 	$(Q)tests/run.sh scenarios-short
 
@@ -240,12 +244,15 @@ bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)$(MAKE) $(JOBS) all
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
-.PHONY: lint lint-shell lint-cppcheck lint-tidy lint-clang format-check
+.PHONY: lint lint-shell lint-man lint-cppcheck lint-tidy lint-clang format-check
 LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
-lint: ## shellcheck, cppcheck, clang-tidy, a build with clang, and check-vmlinux
+lint: ## shellcheck, mandoc, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:
-	$(Q)shellcheck -x .ci/run $(wildcard tests/*.sh tests/*/*.sh)
+	$(Q)shellcheck -x .ci/run docs/dlprof-bpf.bash $(wildcard packaging/*.sh tests/*.sh tests/*/*.sh)
+# Its index of other manuals may be old; below warnings it wants short lines.
+lint-man:
+	$(Q)mandoc -Tlint -W warning docs/dlprof-bpf.8
 # It knows nothing of the cleanup attribute, and loses its way in cmocka's macros: leaks are for the
 # AddressSanitizer build of the tests, the tests themselves for clang-tidy.
 lint-cppcheck:
@@ -278,12 +285,29 @@ check-vmlinux: $(FULL_OBJ) ## compile bpf/ against the running kernel's own type
 insns: $(BPF_LINKED) ## instructions of each BPF program and function
 	$(Q)readelf -sW $< 2>/dev/null | awk '$$4 == "FUNC" { printf "%7d  %s\n", $$3 / 8, $$8 }' | sort -rn
 
-.PHONY: install clean help
+.PHONY: install uninstall deb clean help
+INSTALLED := $(DESTDIR)$(PREFIX)
+DOC_DIR := $(INSTALLED)/share/doc/dlprof-bpf
+MAN_DIR := $(INSTALLED)/share/man/man8
+COMPLETION_DIR := $(INSTALLED)/share/bash-completion/completions
 install: all ## copy to DESTDIR and PREFIX (/usr/local)
-	$(call msg,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/dlprof-bpf
-	$(Q)install -d $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
-	$(Q)install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
+	$(call msg,INSTALL,$(INSTALLED))
+	$(Q)install -D -m 755 $(TOOL) $(INSTALLED)/bin/dlprof-bpf
+	$(Q)install -D -m 644 docs/dlprof-bpf.8 $(MAN_DIR)/dlprof-bpf.8
+	$(Q)install -D -m 644 docs/dlprof-bpf.bash $(COMPLETION_DIR)/dlprof-bpf
+	$(Q)install -d $(DOC_DIR)
+	$(Q)install -m 644 README.md LICENSE $(DOC_DIR)
+
+# Folders that others use as well stay.
+uninstall: ## remove what install has copied
+	$(call msg,REMOVE,$(INSTALLED))
+	$(Q)rm -f $(INSTALLED)/bin/dlprof-bpf $(MAN_DIR)/dlprof-bpf.8 $(COMPLETION_DIR)/dlprof-bpf \
+		$(DOC_DIR)/README.md $(DOC_DIR)/LICENSE
+	$(Q)if [ -d $(DOC_DIR) ]; then rmdir --ignore-fail-on-non-empty $(DOC_DIR); fi
+
+deb: all ## build build/dlprof-bpf_VERSION_ARCH.deb (needs dpkg-dev)
+	$(call msg,DEB,build)
+	$(Q)packaging/deb.sh $(TOOL) $(VERSION) build
 
 # The venv stays: it is the one thing under build/ that takes long to make.
 clean: ## remove what was built (build/venv stays)

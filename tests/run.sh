@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Runs the tests and counts each one: tests/run.sh [lint|unit|bpf|integration|scenarios-short|
-# scenarios]... (default: all but the long form of the scenarios).
+# Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
+# scenarios-short|scenarios]... (default: all but the long form of the scenarios).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -210,6 +210,7 @@ lint_with() {
 tier_lint() {
 	printf 'lint\n'
 	lint_with shellcheck lint-shell
+	lint_with mandoc lint-man
 	lint_with cppcheck lint-cppcheck
 	lint_with clang-tidy lint-tidy
 	test_command lint/build-with-clang 600 make lint-clang
@@ -238,6 +239,12 @@ tier_unit() {
 	export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
 	export UBSAN_OPTIONS=print_stacktrace=1
 	unit_programs unit-san SAN=address,undefined WERROR=1
+}
+
+tier_package() {
+	printf 'package\n'
+	build package all || return
+	test_program package/check 300 tests/package/check.sh
 }
 
 # Why what loads BPF programs cannot run here; empty when it can.
@@ -296,12 +303,12 @@ tier_scenarios() {
 }
 
 tiers=("$@")
-[ $# -gt 0 ] || tiers=(lint unit bpf integration scenarios-short)
+[ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | bpf | integration | scenarios-short | scenarios) ;;
+	lint | unit | package | bpf | integration | scenarios-short | scenarios) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|bpf|integration|scenarios-short|scenarios]...'
+		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios]...'
 		exit 2
 		;;
 	esac
