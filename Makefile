@@ -177,27 +177,36 @@ $(IT_BIN): $(B)/%: $(B)/%.o
 	$(Q)$(call LINK,-lpthread)
 
 # ---- fuzzing -----------------------------------------------------------------------------------
-# Targets of libFuzzer, which only clang has; the unit tier runs the corpus through the same code.
+# Targets of libFuzzer, which only clang has; the unit tier runs the corpora through the same code.
+# tests/fuzz/fuzz_NAME.c, and mutate_NAME.c where inputs must be changed in their own way.
 FUZZ_SECONDS ?= 60
-FUZZ_HELP_OBJ := $(B)/tests/unit/record_make.o
-$(B)/tests/fuzz/fuzz_replay: $(B)/tests/fuzz/fuzz_replay.o $(B)/tests/fuzz/mutate_replay.o $(LIB)
+FUZZ ?= $(FUZZ_NAMES)
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_BIN := $(FUZZ_NAMES:%=$(B)/tests/fuzz/fuzz_%)
+FUZZ_HELP_OBJ := $(addprefix $(B)/tests/unit/,record_make.o elf_build.o tree.o)
+$(B)/tests/fuzz/fuzz_replay: $(B)/tests/fuzz/mutate_replay.o
+$(FUZZ_BIN): $(B)/%: $(B)/%.o $(FUZZ_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-fsanitize=fuzzer $(LDLIBS))
-$(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(FUZZ_HELP_OBJ) $(LIB)
+$(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(B)/tests/fuzz/make_seeds.o \
+		$(FUZZ_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
-$(B)/tests/fuzz/make_corpus.o: ALL_CPPFLAGS += -Itests/unit
 
-.PHONY: fuzz fuzz-corpus
-fuzz: ## feed damaged recordings to replay for FUZZ_SECONDS= (60)
-	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined \
-		build/fuzz/tests/fuzz/fuzz_replay
-	$(Q)mkdir -p build/fuzz/corpus/replay build/fuzz/found
-	$(Q)build/fuzz/tests/fuzz/fuzz_replay -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-		-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
-		-artifact_prefix=build/fuzz/found/ build/fuzz/corpus/replay tests/fuzz/corpus/replay
+.PHONY: fuzz fuzz-build fuzz-corpus
+fuzz-build: $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
+fuzz: ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
+	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined fuzz-build
+	$(Q)mkdir -p $(FUZZ:%=build/fuzz/corpus/%) build/fuzz/found
+	$(Q)for name in $(FUZZ); do \
+		printf '  %-7s %s\n' FUZZ "$$name"; \
+		build/fuzz/tests/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+			-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
+			-artifact_prefix=build/fuzz/found/$$name- build/fuzz/corpus/$$name \
+			tests/fuzz/corpus/$$name || exit 1; \
+	done
 fuzz-corpus: $(B)/tests/fuzz/make_corpus
-	$(Q)$< tests/fuzz/corpus/replay
+	$(Q)$< tests/fuzz/corpus
 
 # What tests/run.sh asks for. test_layout reads the linked BPF object while it runs.
 .PHONY: build-unit build-bpf build-integration list-unit list-bpf
