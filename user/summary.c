@@ -70,6 +70,14 @@ const char *dlp_summary_exit(uint32_t status, char *buf, size_t size)
 	return buf;
 }
 
+/* No such figure is real, but events may be made up. */
+#define SCALED_MAX 0x1p62
+
+static uint64_t scaled(uint64_t value, double scale)
+{
+	return (uint64_t)fmin((double)value * scale, SCALED_MAX);
+}
+
 void dlp_summary_cost(const struct dlp_model *model, struct dlp_own_cost *ret)
 {
 	const struct dlp_ev_counters *seen = &model->counters;
@@ -82,8 +90,8 @@ void dlp_summary_cost(const struct dlp_model *model, struct dlp_own_cost *ret)
 			       (double)seen->prog_sampled_ns;
 
 		ret->probes_known = true;
-		ret->probe_hits = (uint64_t)((double)seen->prog_run_cnt * scale);
-		ret->probe_cpu_ns = (uint64_t)((double)seen->prog_run_ns * scale);
+		ret->probe_hits = scaled(seen->prog_run_cnt, scale);
+		ret->probe_cpu_ns = scaled(seen->prog_run_ns, scale);
 		ret->probe_cpu_how = "kernel's BPF run-time statistics, sampled";
 	}
 	/* a process that runs has a resident size: 0 was never read */
