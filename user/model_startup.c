@@ -43,21 +43,24 @@ int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 	return 0;
 }
 
-void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
+int dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 {
 	struct dlp_thread_state *state;
 	struct dlp_thread *thread;
 	int err;
 
 	if (ev->hdr.tgid != model->trainer_pid)
-		return;
+		return 0;
 	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
-	state = thread ? dlp_thread_state_get(thread) : NULL;
+	if (!thread)
+		return err;
+	state = dlp_thread_state_get(thread);
 	if (!state)
-		return;
+		return -ENOMEM;
 	if (!(ev->hdr.flags & DLP_FORK_THREAD) && !state->fork_first_ns)
 		state->fork_first_ns = ev->hdr.ts_ns;
 	state->init_last_ns = ev->hdr.ts_ns;
+	return 0;
 }
 
 void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns)
