@@ -94,7 +94,7 @@ const char *dlp_doctor_state_name(enum dlp_doctor_state state);
 
 void dlp_doctor_print(FILE *out, const struct dlp_doctor *doctor,
 		      const struct dlp_doctor_facts *facts);
-/* The same as JSON, "dlprof.doctor/1", to be freed. 0 or -ENOMEM. */
+/* The same as JSON, "dlprof.doctor/1", with a newline at its end, to be freed. 0 or -ENOMEM. */
 int dlp_doctor_format(const struct dlp_doctor *doctor, const struct dlp_doctor_facts *facts,
 		      char **ret);
 

@@ -20,7 +20,7 @@ int dlp_doctor_command(const struct dlp_options *options)
 	} else {
 		if (dlp_doctor_format(doctor, facts, &json))
 			goto memory;
-		puts(json);
+		fputs(json, stdout);
 	}
 	if (fflush(stdout)) {
 		dlp_complain("cannot write to stdout");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The doctor's table for people and as JSON. */
-#include <errno.h>
 #include <string.h>
 
 #include "doctor.h"
@@ -81,6 +80,7 @@ int dlp_doctor_format(const struct dlp_doctor *doctor, const struct dlp_doctor_f
 {
 	struct dlp_doc doc = { .failed = false };
 	json_t *root = json_object(), *tool = json_object();
+	int err;
 
 	dlp_doc_set(&doc, tool, "name", json_string("dlprof-bpf"));
 	dlp_doc_set(&doc, tool, "version", json_string(DLP_VERSION));
@@ -90,7 +90,7 @@ int dlp_doctor_format(const struct dlp_doctor *doctor, const struct dlp_doctor_f
 	dlp_doc_set(&doc, root, "observable", json_boolean(doctor->observable));
 	dlp_doc_set(&doc, root, "rows", rows(&doc, doctor));
 	dlp_doc_set(&doc, root, "settings", settings(&doc, facts));
-	*ret = doc.failed ? NULL : json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	err = dlp_doc_dump(&doc, root, 1, ret);
 	json_decref(root);
-	return *ret ? 0 : -ENOMEM;
+	return err;
 }
