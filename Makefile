@@ -161,7 +161,8 @@ $(TOOL): $(B)/user/main.o $(SESSION_OBJ) $(LIB)
 # ---- test programs -----------------------------------------------------------------------------
 $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
-	$(Q)$(call LINK,-lcmocka $(LDLIBS))
+	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
+$(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 
 $(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)

@@ -51,6 +51,17 @@ static void text_remove(void)
 	tree_fini(&text_tree);
 }
 
+/* In memory where that can be: ext4 waits for the disk when a file is written anew. */
+static void text_make_tree(void)
+{
+	static const char place[] = "/dev/shm/dlprof-fuzz-XXXXXX";
+
+	memcpy(text_tree.path, place, sizeof(place));
+	if (!mkdtemp(text_tree.path))
+		tree_init(&text_tree);
+	(void)atexit(text_remove);
+}
+
 static void text_write(const uint8_t *data, size_t bytes)
 {
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(text_files); i++) {
@@ -136,10 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct dlp_target_failure failure;
 	struct dlp_target target;
 
-	if (!*text_tree.path) {
-		tree_init(&text_tree);
-		(void)atexit(text_remove);
-	}
+	if (!*text_tree.path)
+		text_make_tree();
 	text_write(data, bytes);
 	text_read_process(text_tree.path, TEXT_PID);
 	text_read_process(text_tree.path, TEXT_PID + 1);
