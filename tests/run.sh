@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
-# scenarios-short|scenarios]... (default: all but the long form of the scenarios).
+# scenarios-short|scenarios|valgrind]... (default: all but the last two, which take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -241,6 +241,34 @@ tier_unit() {
 	unit_programs unit-san SAN=address,undefined WERROR=1
 }
 
+# Errors of memory are what is asked for here. Where valgrind does not know a system call (openat2,
+# pidfd_open), what was tested fails for that reason; the other tiers have tested it.
+tier_valgrind() {
+	local ok=0 bin name
+
+	printf 'valgrind\n'
+	if ! command -v valgrind >/dev/null; then
+		skip valgrind 'valgrind is not installed'
+		return
+	fi
+	build unit build-unit || ok=1
+	for bin in $(programs unit "$ok"); do
+		name=valgrind/$(basename "$bin")
+		run_program "$name" 900 valgrind -q --error-exitcode=99 --leak-check=full \
+			--errors-for-leak-kinds=definite,indirect "$bin"
+		if [ "$rc" -eq 0 ]; then
+			pass
+			printf '  %-34s passed  (%d s)\n' "$name" "$took"
+		elif [ "$rc" -lt 99 ] && grep -q 'WARNING: unhandled .* syscall' "$log"; then
+			skip "$name" 'valgrind does not know a system call it uses; no error of memory found'
+		else
+			fail "$name (status $rc)"
+			printf '  %-34s FAILED  (%d s)\n' "$name" "$took"
+			show_log
+		fi
+	done
+}
+
 tier_package() {
 	printf 'package\n'
 	build package all || return
@@ -306,9 +334,9 @@ tiers=("$@")
 [ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | package | bpf | integration | scenarios-short | scenarios) ;;
+	lint | unit | package | bpf | integration | scenarios-short | scenarios | valgrind) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios]...'
+		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|valgrind]...'
 		exit 2
 		;;
 	esac

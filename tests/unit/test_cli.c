@@ -19,14 +19,16 @@ static char error[512];
 /* Splits at blanks; getopt may write to the vector, not to the words. */
 static int parse(const char *line)
 {
-	static char words[512];
-	char *argv[32] = { "dlprof-bpf" }, *save = NULL;
+	/* a command is borrowed from both */
+	static char words[512], *argv[32] = { "dlprof-bpf" };
+	char *save = NULL;
 	int argc = 1;
 
 	assert_true(strlen(line) < sizeof(words));
 	strcpy(words, line);
 	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
 		argv[argc++] = word;
+	argv[argc] = NULL;
 	*error = '\0';
 	return dlp_cli_parse(argc, argv, &options, error, sizeof(error));
 }
