@@ -95,7 +95,7 @@ static void lacking(const struct dlp_doctor_facts *facts, char *buf, size_t size
 static bool sees_numbers(const struct dlp_doctor_facts *facts)
 {
 	return facts->own_seen == DLP_DOCTOR_UNKNOWN ? facts->in_host_pids :
-							    facts->own_seen == DLP_DOCTOR_YES;
+						       facts->own_seen == DLP_DOCTOR_YES;
 }
 
 static void add_permission(struct dlp_doctor *doctor, const struct dlp_doctor_facts *facts)
@@ -107,8 +107,9 @@ static void add_permission(struct dlp_doctor *doctor, const struct dlp_doctor_fa
 	row = add(doctor, "permission", "load",
 		  facts->may_load ? DLP_DOCTOR_OK : DLP_DOCTOR_MISSING);
 	detail(row, "%s%s%s%s", facts->is_root ? "root" : "not root", *caps ? ", without " : "",
-	       caps, facts->may_load ? "; BPF programs can be loaded" :
-				       "; the kernel refuses to load a BPF program");
+	       caps,
+	       facts->may_load ? "; BPF programs can be loaded" :
+				 "; the kernel refuses to load a BPF program");
 	if (!facts->may_load)
 		cost(row, facts->is_root ? "everything: the container or the kernel's lockdown "
 					   "does not allow it; run on the host" :
@@ -172,8 +173,8 @@ static void add_feature(struct dlp_doctor *doctor, const struct dlp_doctor_facts
 {
 	bool has_uprobe = is_active(&facts->own, DLP_FEATURE_QUEUE_UPROBE);
 	bool has_rung = is_active(&facts->rung, DLP_FEATURE_QUEUE_SYSCALL);
-	const struct dlp_doctor_trial *trial =
-		feature == DLP_FEATURE_QUEUE_SYSCALL ? &facts->rung : &facts->own;
+	const struct dlp_doctor_trial *trial = feature == DLP_FEATURE_QUEUE_SYSCALL ? &facts->rung :
+										      &facts->own;
 	enum dlp_doctor_state state = DLP_DOCTOR_MISSING;
 	struct dlp_doctor_row *row;
 
@@ -213,20 +214,22 @@ static void add_kernel(struct dlp_doctor *doctor, const struct dlp_doctor_facts 
 	for (unsigned int i = 0; i < DLP_FEATURE_MAX; i++)
 		add_feature(doctor, facts, (enum dlp_feature)i);
 	add_plain(doctor, "kernel", "tracefs", facts->has_tracefs,
-		  "tracepoints of system calls can be looked up",
-		  "not mounted, or may not be read", "the costly way to see batch messages");
+		  "tracepoints of system calls can be looked up", "not mounted, or may not be read",
+		  "the costly way to see batch messages");
 	if (facts->btf_err)
 		return;
 	row = add(doctor, "kernel", "task-registers",
 		  facts->kernel.pt_regs ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
-	detail(row, "%s", facts->kernel.pt_regs ? "a helper finds what blocked threads have called" :
-						  "found at the top of the stack");
+	detail(row, "%s",
+	       facts->kernel.pt_regs ? "a helper finds what blocked threads have called" :
+				       "found at the top of the stack");
 	if (!facts->kernel.pt_regs)
 		cost(row, "some time at each switch");
 	row = add(doctor, "kernel", "block-start",
 		  facts->kernel.block_io ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
-	detail(row, "%s", facts->kernel.block_io ? "requests are followed from their submission" :
-						   "requests are followed from their issue");
+	detail(row, "%s",
+	       facts->kernel.block_io ? "requests are followed from their submission" :
+					"requests are followed from their issue");
 	if (!facts->kernel.block_io)
 		cost(row, "the time for which a request waits before the device gets it");
 }
@@ -242,7 +245,8 @@ static void add_system(struct dlp_doctor *doctor, const struct dlp_doctor_facts 
 	} figures[] = {
 		{ "cpu-time", DLP_SYS_CPU, "/proc/stat", "how busy the CPUs are" },
 		{ "memory", DLP_SYS_MEM, "/proc/meminfo", "free memory and swap" },
-		{ "vmstat", DLP_SYS_VM, "/proc/vmstat", "reclaim, swapping and out-of-memory kills" },
+		{ "vmstat", DLP_SYS_VM, "/proc/vmstat",
+		  "reclaim, swapping and out-of-memory kills" },
 		{ "pressure", DLP_SYS_PSI, "/proc/pressure",
 		  "how long tasks stand still for want of CPU, IO and memory" },
 		{ "cgroup-cpu", DLP_SYS_QUOTA, "CPU quota of the control groups",

@@ -18,9 +18,9 @@
 /* What came of one session that was opened and attached only to see whether that works. */
 struct dlp_doctor_trial {
 	bool tried;
-	bool opened; /* the programs were loaded */
+	bool opened;		      /* the programs were loaded */
 	struct dlp_session_info info; /* once opened */
-	char failure[400]; /* why it was not opened, or not attached; "" = it was */
+	char failure[400];	      /* why it was not opened, or not attached; "" = it was */
 };
 
 /* Settings that explain a refusal. Nothing is concluded from them. */
@@ -46,11 +46,11 @@ enum dlp_doctor_answer {
 struct dlp_doctor_facts {
 	bool is_root;
 	bool caps_known;
-	uint64_t caps; /* effective ones, 1 << CAP_ */
-	bool may_load; /* an empty BPF program was loaded */
+	uint64_t caps;			    /* effective ones, 1 << CAP_ */
+	bool may_load;			    /* an empty BPF program was loaded */
 	enum dlp_doctor_answer other_users; /* may their processes be looked into? */
-	bool in_host_pids; /* the kernel's own first pid namespace */
-	int btf_err;	 /* 0 or -errno */
+	bool in_host_pids;		    /* the kernel's own first pid namespace */
+	int btf_err;			    /* 0 or -errno */
 	struct dlp_kernel_facts kernel;
 	bool has_ring;	  /* a ring buffer could be made */
 	bool has_tracefs; /* the files from which tracepoints are attached can be read */

@@ -33,7 +33,8 @@ void dlp_doctor_print(FILE *out, const struct dlp_doctor *doctor,
 		fprintf(out, "  %-8s  %-*s  %s\n", dlp_doctor_state_name(row->state),
 			FEATURE_COLUMNS, row->feature, row->detail);
 		if (*row->cost)
-			fprintf(out, "  %-8s  %-*s  costs: %s\n", "", FEATURE_COLUMNS, "", row->cost);
+			fprintf(out, "  %-8s  %-*s  costs: %s\n", "", FEATURE_COLUMNS, "",
+				row->cost);
 		bad += row->state != DLP_DOCTOR_OK;
 	}
 	if (bad)

@@ -148,8 +148,8 @@ static void try_job(pid_t pid, struct dlp_doctor_facts *ret)
 		/* a shell or a launcher, as --pid takes them */
 		meant = dlp_trainers_meant("", pid, several, sizeof(several));
 		if (meant)
-			ret->target_failed = dlp_target_open("", meant, &ret->target,
-							     &ret->target_failure);
+			ret->target_failed =
+				dlp_target_open("", meant, &ret->target, &ret->target_failure);
 	}
 	if (ret->target_failed)
 		return;

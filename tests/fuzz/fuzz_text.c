@@ -95,8 +95,7 @@ static void text_read_process(const char *root, pid_t pid)
 	(void)dlp_proc_status(root, pid, &status);
 	if (!dlp_proc_cmdline(root, pid, text, sizeof(text), &cnt) && cnt > sizeof(text))
 		abort();
-	if (!dlp_proc_container(root, pid, text, sizeof(text)) &&
-	    !memchr(text, '\0', sizeof(text)))
+	if (!dlp_proc_container(root, pid, text, sizeof(text)) && !memchr(text, '\0', sizeof(text)))
 		abort();
 	(void)dlp_proc_read_bytes(root, pid, &read_bytes);
 	if (!dlp_proc_family(root, pid, pids, DLP_ARRAY_SIZE(pids), &cnt) &&

@@ -173,8 +173,11 @@ static FILE *nowhere;
 
 static void add_window(uint64_t at_ns, uint32_t phase)
 {
-	struct dlp_ev_window window = { .hdr = { .size = sizeof(window), .kind = DLP_EV_WINDOW,
-						 .ts_ns = at_ns, .tgid = 100, .tid = 100 },
+	struct dlp_ev_window window = { .hdr = { .size = sizeof(window),
+						 .kind = DLP_EV_WINDOW,
+						 .ts_ns = at_ns,
+						 .tgid = 100,
+						 .tid = 100 },
 					.phase = phase };
 
 	events_add(&events, &window, sizeof(window));
@@ -197,8 +200,11 @@ static int feed_all(struct dlp_model *model)
 
 static int start(void **state)
 {
-	struct dlp_ev_proc proc = { .hdr = { .size = sizeof(proc), .kind = DLP_EV_PROC,
-					     .ts_ns = 1000, .tgid = 100, .tid = 100 },
+	struct dlp_ev_proc proc = { .hdr = { .size = sizeof(proc),
+					     .kind = DLP_EV_PROC,
+					     .ts_ns = 1000,
+					     .tgid = 100,
+					     .tid = 100 },
 				    .role = DLP_ROLE_TRAINER };
 
 	(void)state;
@@ -370,9 +376,9 @@ static void test_doctor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_model),	cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_record),	cmocka_unit_test(test_replay),
-		cmocka_unit_test(test_labels),	cmocka_unit_test(test_doctor),
+		cmocka_unit_test(test_model),  cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_record), cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_labels), cmocka_unit_test(test_doctor),
 	};
 
 	return cmocka_run_group_tests(tests, start, end);

@@ -50,8 +50,9 @@ static int start(void **state)
 static void add_job(void)
 {
 	facts.pid = 77;
-	facts.target = (struct dlp_target){ .pid = 77, .comm = "python\033[31m", .gil_lo = 1,
-					    .gil_hi = 2 };
+	facts.target = (struct dlp_target){
+		.pid = 77, .comm = "python\033[31m", .gil_lo = 1, .gil_hi = 2
+	};
 	facts.target.python = (struct dlp_version){ 3, 11, 7, "3.11.7" };
 	facts.target.torch = (struct dlp_version){ 2, 13, 0, "2.13.0+cpu" };
 	facts.workers = 3;
@@ -143,7 +144,8 @@ static void test_root_in_a_container(void **state)
 	facts.in_host_pids = false;
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_false(doctor.observable);
-	expect("permission", "load", DLP_DOCTOR_MISSING, "root, without CAP_BPF, CAP_PERFMON", "host");
+	expect("permission", "load", DLP_DOCTOR_MISSING, "root, without CAP_BPF, CAP_PERFMON",
+	       "host");
 	expect("permission", "pid-namespace", DLP_DOCTOR_MISSING, "container", "--pid=host");
 }
 
@@ -167,7 +169,8 @@ static void test_numbers_of_its_own(void **state)
 static void refuse(struct dlp_doctor_trial *trial, enum dlp_feature feature, const char *why)
 {
 	trial->info.active &= ~(1u << feature);
-	(void)snprintf(trial->info.refused[feature], sizeof(trial->info.refused[feature]), "%s", why);
+	(void)snprintf(trial->info.refused[feature], sizeof(trial->info.refused[feature]), "%s",
+		       why);
 }
 
 static void test_fallbacks(void **state)
@@ -291,7 +294,8 @@ static void test_no_job(void **state)
 	add_job();
 	facts.target_failed = -1;
 	facts.job = (struct dlp_doctor_trial){ 0 };
-	(void)snprintf(facts.target_failure.text, sizeof(facts.target_failure.text), "no process 77");
+	(void)snprintf(facts.target_failure.text, sizeof(facts.target_failure.text),
+		       "no process 77");
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_false(doctor.observable);
 	expect("job", "process", DLP_DOCTOR_MISSING, "no process 77", "cannot be observed");
