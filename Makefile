@@ -164,7 +164,8 @@ $(TOOL): $(B)/user/main.o $(SESSION_OBJ) $(LIB)
 # ---- test programs -----------------------------------------------------------------------------
 $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
-	$(Q)$(call LINK,-lcmocka $(LDLIBS))
+	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
+$(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 
 $(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
@@ -180,27 +181,36 @@ $(IT_BIN): $(B)/%: $(B)/%.o
 	$(Q)$(call LINK,-lpthread)
 
 # ---- fuzzing -----------------------------------------------------------------------------------
-# Targets of libFuzzer, which only clang has; the unit tier runs the corpus through the same code.
+# Targets of libFuzzer, which only clang has; the unit tier runs the corpora through the same code.
+# tests/fuzz/fuzz_NAME.c, and mutate_NAME.c where inputs must be changed in their own way.
 FUZZ_SECONDS ?= 60
-FUZZ_HELP_OBJ := $(B)/tests/unit/record_make.o
-$(B)/tests/fuzz/fuzz_replay: $(B)/tests/fuzz/fuzz_replay.o $(B)/tests/fuzz/mutate_replay.o $(LIB)
+FUZZ ?= $(FUZZ_NAMES)
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_BIN := $(FUZZ_NAMES:%=$(B)/tests/fuzz/fuzz_%)
+FUZZ_HELP_OBJ := $(addprefix $(B)/tests/unit/,record_make.o elf_build.o tree.o)
+$(B)/tests/fuzz/fuzz_replay: $(B)/tests/fuzz/mutate_replay.o
+$(FUZZ_BIN): $(B)/%: $(B)/%.o $(FUZZ_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-fsanitize=fuzzer $(LDLIBS))
-$(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(FUZZ_HELP_OBJ) $(LIB)
+$(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(B)/tests/fuzz/make_seeds.o \
+		$(FUZZ_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
-$(B)/tests/fuzz/make_corpus.o: ALL_CPPFLAGS += -Itests/unit
 
-.PHONY: fuzz fuzz-corpus
-fuzz: ## feed damaged recordings to replay for FUZZ_SECONDS= (60)
-	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined \
-		build/fuzz/tests/fuzz/fuzz_replay
-	$(Q)mkdir -p build/fuzz/corpus/replay build/fuzz/found
-	$(Q)build/fuzz/tests/fuzz/fuzz_replay -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-		-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
-		-artifact_prefix=build/fuzz/found/ build/fuzz/corpus/replay tests/fuzz/corpus/replay
+.PHONY: fuzz fuzz-build fuzz-corpus
+fuzz-build: $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
+fuzz: ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
+	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined fuzz-build
+	$(Q)mkdir -p $(FUZZ:%=build/fuzz/corpus/%) build/fuzz/found
+	$(Q)for name in $(FUZZ); do \
+		printf '  %-7s %s\n' FUZZ "$$name"; \
+		build/fuzz/tests/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+			-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
+			-artifact_prefix=build/fuzz/found/$$name- build/fuzz/corpus/$$name \
+			tests/fuzz/corpus/$$name || exit 1; \
+	done
 fuzz-corpus: $(B)/tests/fuzz/make_corpus
-	$(Q)$< tests/fuzz/corpus/replay
+	$(Q)$< tests/fuzz/corpus
 
 .PHONY: golden
 golden: $(B)/tests/unit/test_view
@@ -215,7 +225,8 @@ list-unit list-bpf: list-%:
 	@printf '%s\n' $(if $(filter unit,$*),$(UNIT_BIN),$(BT_BIN))
 
 # ---- for people --------------------------------------------------------------------------------
-.PHONY: deps demo test test-unit test-bpf test-integration test-scenarios-short test-scenarios bench
+.PHONY: deps demo test test-unit test-bpf test-integration test-package \
+	test-scenarios-short test-scenarios test-valgrind bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -236,23 +247,32 @@ test-bpf: ## tests that load the BPF programs (root)
 test-integration: ## tests on real PyTorch training (root)
 	$(Q)tests/run.sh integration
 
+test-package: ## the manual, the completion, make install and the Debian package
+	$(Q)tests/run.sh package
+
 test-scenarios-short: ## the part of them that `make test` runs (root)
 	$(Q)tests/run.sh scenarios-short
 
 test-scenarios: ## training jobs of known trouble, what must be said about each (root, takes long)
 	$(Q)tests/run.sh scenarios
 
+test-valgrind: ## the unit tests under valgrind's memcheck (takes some minutes)
+	$(Q)tests/run.sh valgrind
+
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo
 	$(Q)$(MAKE) $(JOBS) all
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
-.PHONY: lint lint-shell lint-cppcheck lint-tidy lint-clang format-check
+.PHONY: lint lint-shell lint-man lint-cppcheck lint-tidy lint-clang format-check
 LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
-lint: ## shellcheck, cppcheck, clang-tidy, a build with clang, and check-vmlinux
+lint: ## shellcheck, mandoc, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:
-	$(Q)shellcheck -x .ci/run $(wildcard tests/*.sh tests/*/*.sh)
+	$(Q)shellcheck -x .ci/run docs/dlprof-bpf.bash $(wildcard packaging/*.sh tests/*.sh tests/*/*.sh)
+# Its index of other manuals may be old; below warnings it wants short lines.
+lint-man:
+	$(Q)mandoc -Tlint -W warning docs/dlprof-bpf.8
 # It knows nothing of the cleanup attribute, and loses its way in cmocka's macros: leaks are for the
 # AddressSanitizer build of the tests, the tests themselves for clang-tidy.
 lint-cppcheck:
@@ -285,12 +305,29 @@ check-vmlinux: $(FULL_OBJ) ## compile bpf/ against the running kernel's own type
 insns: $(BPF_LINKED) ## instructions of each BPF program and function
 	$(Q)readelf -sW $< 2>/dev/null | awk '$$4 == "FUNC" { printf "%7d  %s\n", $$3 / 8, $$8 }' | sort -rn
 
-.PHONY: install clean help
+.PHONY: install uninstall deb clean help
+INSTALLED := $(DESTDIR)$(PREFIX)
+DOC_DIR := $(INSTALLED)/share/doc/dlprof-bpf
+MAN_DIR := $(INSTALLED)/share/man/man8
+COMPLETION_DIR := $(INSTALLED)/share/bash-completion/completions
 install: all ## copy to DESTDIR and PREFIX (/usr/local)
-	$(call msg,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/dlprof-bpf
-	$(Q)install -d $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
-	$(Q)install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
+	$(call msg,INSTALL,$(INSTALLED))
+	$(Q)install -D -m 755 $(TOOL) $(INSTALLED)/bin/dlprof-bpf
+	$(Q)install -D -m 644 docs/dlprof-bpf.8 $(MAN_DIR)/dlprof-bpf.8
+	$(Q)install -D -m 644 docs/dlprof-bpf.bash $(COMPLETION_DIR)/dlprof-bpf
+	$(Q)install -d $(DOC_DIR)
+	$(Q)install -m 644 README.md LICENSE $(DOC_DIR)
+
+# Folders that others use as well stay.
+uninstall: ## remove what install has copied
+	$(call msg,REMOVE,$(INSTALLED))
+	$(Q)rm -f $(INSTALLED)/bin/dlprof-bpf $(MAN_DIR)/dlprof-bpf.8 $(COMPLETION_DIR)/dlprof-bpf \
+		$(DOC_DIR)/README.md $(DOC_DIR)/LICENSE
+	$(Q)if [ -d $(DOC_DIR) ]; then rmdir --ignore-fail-on-non-empty $(DOC_DIR); fi
+
+deb: all ## build build/dlprof-bpf_VERSION_ARCH.deb (needs dpkg-dev)
+	$(call msg,DEB,build)
+	$(Q)packaging/deb.sh $(TOOL) $(VERSION) build
 
 # The venvs stay: they are the one thing under build/ that takes long to make.
 clean: ## remove what was built (build/venv stays)

@@ -74,6 +74,8 @@ need_for_test() {
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
 	need tmux has_command tmux
+	need mandoc has_command mandoc
+	need dpkg-dev has_command dpkg-shlibdeps
 	# disks and file systems of the scenarios
 	need e2fsprogs has_command mkfs.ext4
 	need mount has_command losetup

@@ -195,6 +195,17 @@ static int take_lines(struct dlp_options *options, const char *arg, char *why, s
 	return 0;
 }
 
+static int take_json(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	(void)arg;
+	if (!options->doctor) {
+		say(why, why_size, "only the command doctor prints JSON; --summary FILE writes it");
+		return -EINVAL;
+	}
+	options->json = true;
+	return 0;
+}
+
 static int take_list(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	(void)arg, (void)why, (void)why_size;
@@ -244,6 +255,7 @@ static const struct cli_option {
 	  "event buffer: a power of two, K and M understood; default 4M" },
 	{ "without", "NAME", take_without,
 	  "leave a part out and use the next best way (repeatable):" },
+	{ "json", NULL, take_json, "doctor prints JSON" },
 	{ "version", NULL, take_version, "print the version" },
 	{ "help", NULL, take_help, "print this" },
 };
@@ -265,7 +277,8 @@ void dlp_cli_help(FILE *out)
 	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n"
 	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE]\n"
 	      "       dlprof-bpf report RECORDING [options, see report --help]\n"
-	      "       dlprof-bpf diff A.json B.json [--json]\n\n"
+	      "       dlprof-bpf diff A.json B.json [--json]\n"
+	      "       dlprof-bpf doctor [--pid PID] [--json]\n\n"
 	      "Watches a PyTorch training job and says whether, and why, it waits for data.\n"
 	      "The job is not changed, stopped or restarted.\n\n"
 	      "A command is started as the user who called sudo, and watched from the moment that\n"
@@ -347,6 +360,12 @@ static bool fits_replay(const struct cli_option *option)
 	       option->take == take_help || option->take == take_version;
 }
 
+static bool fits_doctor(const struct cli_option *option)
+{
+	return option->take == take_pid || option->take == take_json ||
+	       option->take == take_help || option->take == take_version;
+}
+
 /* Options up to the first word that is none, which optind then tells. */
 static int take_options(int argc, char **argv, struct dlp_options *ret, const char **ret_last,
 			char *error, size_t error_size)
@@ -370,16 +389,17 @@ static int take_options(int argc, char **argv, struct dlp_options *ret, const ch
 			return bad_option(code, argc, argv, error, error_size);
 		option = &table[code - OPTION_BASE];
 		*ret_last = optarg;
-		if (ret->replay && !fits_replay(option)) {
-			say(error, error_size, "--%s is for watching a job, not for replay; try 'dlprof-bpf --help'",
-			    option->name);
+		if ((ret->replay && !fits_replay(option)) || (ret->doctor && !fits_doctor(option))) {
+			say(error, error_size,
+			    "--%s is for watching a job, not for %s; try 'dlprof-bpf --help'",
+			    option->name, ret->doctor ? "doctor" : "replay");
 			return -EINVAL;
 		}
 		if (option->take(ret, optarg, why, sizeof(why))) {
 			char what[64];
 
 			say(what, sizeof(what), "--%s", option->name);
-			return usage_error(error, error_size, what, optarg, why);
+			return usage_error(error, error_size, what, optarg ? optarg : "", why);
 		}
 		if (ret->list || ret->help || ret->version)
 			return 0;
@@ -413,6 +433,21 @@ static int parse_replay(int argc, char **argv, struct dlp_options *ret, char *er
 	return err;
 }
 
+/* argv[0] is "doctor". */
+static int parse_doctor(int argc, char **argv, struct dlp_options *ret, char *error,
+			size_t error_size)
+{
+	const char *last = NULL;
+	int err;
+
+	ret->doctor = true;
+	err = take_options(argc, argv, ret, &last, error, error_size);
+	if (!err && optind < argc && !ret->help && !ret->version)
+		return usage_error(error, error_size, "unknown argument", argv[optind],
+				   "doctor takes --pid PID and --json");
+	return err;
+}
+
 int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, size_t error_size)
 {
 	const char *last = NULL;
@@ -424,6 +459,8 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 	ret->ring_bytes = RING_BYTES_DEFAULT;
 	if (argc > 1 && !strcmp(argv[1], "replay"))
 		return parse_replay(argc - 1, argv + 1, ret, error, error_size);
+	if (argc > 1 && !strcmp(argv[1], "doctor"))
+		return parse_doctor(argc - 1, argv + 1, ret, error, error_size);
 	err = take_options(argc, argv, ret, &last, error, error_size);
 	if (err || ret->list || ret->help || ret->version)
 		return err;

@@ -37,6 +37,8 @@ struct dlp_options {
 	const char *record;
 	uint64_t record_max; /* bytes; 0 = keep all */
 	const char *replay; /* the recording to read instead of watching; NULL = watch */
+	bool doctor; /* say what can be seen, of `pid` if given */
+	bool json;
 	bool quiet, lines, list, help, version;
 };
 

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "diff_command.h"
+#include "doctor_command.h"
 #include "log.h"
 #include "profile.h"
 #include "replay_command.h"
@@ -33,6 +34,8 @@ int main(int argc, char **argv)
 	}
 	if (options.list)
 		return dlp_profile_list();
+	if (options.doctor)
+		return dlp_doctor_command(&options);
 	if (options.replay)
 		return dlp_replay_command(&options);
 	return options.command ? dlp_profile_command(&options) : dlp_profile_process(&options);

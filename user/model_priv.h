@@ -396,7 +396,7 @@ void dlp_idle_close(struct dlp_model *model); /* no further call will end */
 
 /* model_startup.c: time spent on making and ending iterators, outside GetNext */
 int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev);
-void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev);
+int dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev);
 void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns);
 void dlp_startup_final(struct dlp_model *model, struct dlp_iterator *it, uint64_t ts_ns);
 /* Before the call is noted in thread and iterator. */

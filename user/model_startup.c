@@ -75,7 +75,7 @@ int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 	return 0;
 }
 
-void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
+int dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 {
 	struct dlp_thread_state *state;
 	struct dlp_thread *thread;
@@ -83,11 +83,13 @@ void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	int err;
 
 	if (ev->hdr.tgid != model->trainer_pid)
-		return;
+		return 0;
 	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
-	state = thread ? dlp_thread_state_get(thread) : NULL;
+	if (!thread)
+		return err;
+	state = dlp_thread_state_get(thread);
 	if (!state)
-		return;
+		return -ENOMEM;
 	init = init_newest(state);
 	if (!(ev->hdr.flags & DLP_FORK_THREAD)) {
 		/* we came when the queues were made already, or do not see semaphores */
@@ -98,6 +100,7 @@ void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	}
 	if (init)
 		init->last_ns = dlp_max(init->last_ns, ev->hdr.ts_ns);
+	return 0;
 }
 
 void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns)

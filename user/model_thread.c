@@ -356,7 +356,9 @@ int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	struct dlp_thread *thread;
 	int err;
 
-	dlp_startup_fork(model, ev);
+	err = dlp_startup_fork(model, ev);
+	if (err)
+		return err;
 	if (ev->hdr.tgid == model->trainer_pid) {
 		if (!is_thread && !priv->brood_open)
 			priv->brood_ids++;

@@ -61,6 +61,53 @@ json_t *dlp_json_text(const char *text)
 	return json_string(dlp_sanitise(clean, bytes + 1, text, bytes));
 }
 
+struct dump {
+	char *text; /* room bytes of memory */
+	size_t bytes, room;
+	bool failed;
+};
+
+static int dump_more(const char *part, size_t bytes, void *ctx)
+{
+	struct dump *dump = ctx;
+
+	if (dump->room - dump->bytes <= bytes) {
+		size_t room = 2 * (dump->bytes + bytes) + 1024;
+		char *grown = dump->failed ? NULL : realloc(dump->text, room);
+
+		/* jansson 2.14 drops this answer for the keys of objects and goes on */
+		if (!grown) {
+			dump->failed = true;
+			return -1;
+		}
+		dump->text = grown;
+		dump->room = room;
+	}
+	memcpy(dump->text + dump->bytes, part, bytes);
+	dump->bytes += bytes;
+	dump->text[dump->bytes] = '\0';
+	return 0;
+}
+
+int dlp_doc_dump(const struct dlp_doc *doc, const json_t *root, size_t indent, char **ret_text)
+{
+	struct dump dump = { .failed = doc->failed };
+
+	/* 15 digits hold every figure here, and 0.1 stays 0.1 */
+	if (!dump.failed && json_dump_callback(root, dump_more, &dump,
+					       JSON_INDENT(indent) | JSON_PRESERVE_ORDER |
+						       JSON_REAL_PRECISION(15)))
+		dump.failed = true;
+	if (!dump.failed)
+		(void)dump_more("\n", 1, &dump);
+	if (dump.failed) {
+		free(dump.text);
+		dump.text = NULL;
+	}
+	*ret_text = dump.text;
+	return dump.failed ? -ENOMEM : 0;
+}
+
 const char *dlp_summary_exit(uint32_t status, char *buf, size_t size)
 {
 	if (status & 0x7f)
@@ -68,6 +115,14 @@ const char *dlp_summary_exit(uint32_t status, char *buf, size_t size)
 	else
 		(void)snprintf(buf, size, "exit %u", status >> 8 & 0xff);
 	return buf;
+}
+
+/* No such figure is real, but events may be made up. */
+#define SCALED_MAX 0x1p62
+
+static uint64_t scaled(uint64_t value, double scale)
+{
+	return (uint64_t)fmin((double)value * scale, SCALED_MAX);
 }
 
 void dlp_summary_cost(const struct dlp_model *model, struct dlp_own_cost *ret)
@@ -82,8 +137,8 @@ void dlp_summary_cost(const struct dlp_model *model, struct dlp_own_cost *ret)
 			       (double)seen->prog_sampled_ns;
 
 		ret->probes_known = true;
-		ret->probe_hits = (uint64_t)((double)seen->prog_run_cnt * scale);
-		ret->probe_cpu_ns = (uint64_t)((double)seen->prog_run_ns * scale);
+		ret->probe_hits = scaled(seen->prog_run_cnt, scale);
+		ret->probe_cpu_ns = scaled(seen->prog_run_ns, scale);
 		ret->probe_cpu_how = "kernel's BPF run-time statistics, sampled";
 	}
 	/* a process that runs has a resident size: 0 was never read */
@@ -276,8 +331,8 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 		       const struct dlp_summary_facts *facts, char **ret_text)
 {
 	struct dlp_doc doc = { .model = model, .verdict = verdict, .facts = facts };
-	_cleanup_free_ char *body = NULL;
 	json_t *root = json_object();
+	int err;
 
 	dlp_doc_set(&doc, root, "schema", json_string(DLP_SUMMARY_SCHEMA));
 	dlp_doc_set(&doc, root, "tool", tool(&doc));
@@ -294,18 +349,9 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 	dlp_doc_set(&doc, root, "phases", dlp_doc_phases(&doc));
 	dlp_doc_set(&doc, root, "overhead", overhead(&doc));
 	dlp_doc_set(&doc, root, "loss", loss_facts(&doc));
-	/* 15 digits hold every figure here, and 0.1 stays 0.1 */
-	if (!doc.failed)
-		body = json_dumps(root,
-				  JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+	err = dlp_doc_dump(&doc, root, 2, ret_text);
 	json_decref(root);
-	if (!body)
-		return -ENOMEM;
-	if (asprintf(ret_text, "%s\n", body) < 0) {
-		*ret_text = NULL;
-		return -ENOMEM;
-	}
-	return 0;
+	return err;
 }
 
 static int write_all(int fd, const char *text, size_t bytes)

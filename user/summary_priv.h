@@ -21,6 +21,12 @@ struct dlp_doc {
 void dlp_doc_set(struct dlp_doc *doc, json_t *object, const char *key, json_t *value);
 void dlp_doc_push(struct dlp_doc *doc, json_t *array, json_t *value);
 
+/*
+ * The document as text, ends with a newline; free with free(). 0, or -ENOMEM when that, or anything
+ * put into `doc`, has failed. (json_dumps may leave things out when there is no memory.)
+ */
+int dlp_doc_dump(const struct dlp_doc *doc, const json_t *root, size_t indent, char **ret_text);
+
 json_t *dlp_json_count(uint64_t value);
 json_t *dlp_json_us(uint64_t ns);	 /* microseconds, one decimal */
 json_t *dlp_json_ratio(double ratio);	 /* six decimals; null for NAN */

@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Writes the seeds of fuzz_replay into the folder given: small recordings of made-up events. */
+/* Writes the seeds of all fuzz targets below the folder given; here those of fuzz_replay. */
+#include "make_corpus.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "../unit/record_make.h"
 #include "record_check.h"
-#include "record_make.h"
 
 static const char *folder;
 
-static void save(const char *name, const struct memory *memory)
+void corpus_save(const char *target, const char *name, const void *data, size_t bytes)
 {
 	char path[512];
-	FILE *file;
+	FILE *file = NULL;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "w");
-	if (!file || fwrite(memory->data, 1, memory->bytes, file) != memory->bytes || fclose(file)) {
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, target);
+	if (!mkdir(path, 0777) || errno == EEXIST) {
+		(void)snprintf(path, sizeof(path), "%s/%s/%s", folder, target, name);
+		file = fopen(path, "w");
+	}
+	if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) {
 		perror(path);
 		exit(1);
 	}
+}
+
+static void save(const char *name, const struct memory *memory)
+{
+	corpus_save("replay", name, memory->data, memory->bytes);
 }
 
 static void make(const char *name, uint32_t events, uint32_t per_block, bool open)
@@ -99,5 +111,9 @@ int main(int argc, char **argv)
 	make("empty", 0, 1, false);
 	make_full();
 	make_flight();
+	make_elf_seeds();
+	make_text_seeds();
+	make_word_seeds();
+	make_event_seeds();
 	return 0;
 }

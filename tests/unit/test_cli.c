@@ -19,14 +19,16 @@ static char error[512];
 /* Splits at blanks; getopt may write to the vector, not to the words. */
 static int parse(const char *line)
 {
-	static char words[512];
-	char *argv[32] = { "dlprof-bpf" }, *save = NULL;
+	/* a command is borrowed from both */
+	static char words[512], *argv[32] = { "dlprof-bpf" };
+	char *save = NULL;
 	int argc = 1;
 
 	assert_true(strlen(line) < sizeof(words));
 	strcpy(words, line);
 	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
 		argv[argc++] = word;
+	argv[argc] = NULL;
 	*error = '\0';
 	return dlp_cli_parse(argc, argv, &options, error, sizeof(error));
 }
@@ -235,6 +237,7 @@ static void test_help_text(void **state)
 		"--quiet",
 		"--lines",
 		"--list",
+		"--json",
 		"--version",
 		"--help",
 		"queue-uprobe",
@@ -313,6 +316,26 @@ static void test_replay(void **state)
 	refuse("--pid 1 replay", "replay");
 }
 
+static void test_doctor(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("doctor"), 0);
+	assert_true(options.doctor);
+	assert_false(options.json);
+	assert_int_equal(options.pid, 0);
+	assert_int_equal(parse("doctor --json --pid 12"), 0);
+	assert_true(options.json);
+	assert_int_equal(options.pid, 12);
+	assert_int_equal(parse("doctor --help"), 0);
+	assert_true(options.help);
+	refuse("doctor 12", "'12'");
+	refuse("doctor --pid x", "'x'");
+	refuse("doctor --summary s.json", "not for doctor");
+	refuse("doctor -- true", "'true'");
+	refuse("--json --pid 1", "only the command doctor");
+	refuse("--pid 1 doctor", "doctor");
+}
+
 static void test_small_error_buffer(void **state)
 {
 	char *argv[] = { "dlprof-bpf", "--without", "nonsense", NULL };
@@ -333,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
 		cmocka_unit_test(test_labels),	      cmocka_unit_test(test_command),
 		cmocka_unit_test(test_record),	      cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_doctor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

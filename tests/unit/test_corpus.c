@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the fuzzer starts from, and what it has found, through its target. Run from the root folder. */
+/* What the fuzzers start from, and what they have found, through their targets. Run from the root folder. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,19 +10,38 @@
 
 #include <cmocka.h>
 
-/* the target itself: it is not part of what is tested, and linked nowhere else */
+/* The targets themselves: they are not part of what is tested. Here each needs a name of its own. */
+/* NOLINTBEGIN(bugprone-suspicious-include) */
+#define LLVMFuzzerTestOneInput fuzz_cli
+#include "../fuzz/fuzz_cli.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_elf
+#include "../fuzz/fuzz_elf.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_events
+#include "../fuzz/fuzz_events.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_msg
+#include "../fuzz/fuzz_msg.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_replay
 #include "../fuzz/fuzz_replay.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_text
+#include "../fuzz/fuzz_text.c"
+#undef LLVMFuzzerTestOneInput
+/* NOLINTEND(bugprone-suspicious-include) */
 
-#define CORPUS "tests/fuzz/corpus/replay"
+typedef int (*target_fn)(const uint8_t *data, size_t bytes);
 
-static void run_file(const char *name)
+static void run_file(const char *folder, const char *name, target_fn target)
 {
 	char path[512];
 	uint8_t *data = malloc(1 << 20), *exact;
 	size_t bytes;
 	FILE *file;
 
-	(void)snprintf(path, sizeof(path), CORPUS "/%s", name);
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
 	file = fopen(path, "r");
 	assert_non_null(file);
 	assert_non_null(data);
@@ -31,31 +50,64 @@ static void run_file(const char *name)
 	/* exactly as long as the file, so that ASan sees a read beyond */
 	exact = realloc(data, bytes ? bytes : 1);
 	assert_non_null(exact);
-	assert_int_equal(LLVMFuzzerTestOneInput(exact, bytes), 0);
+	assert_int_equal(target(exact, bytes), 0);
+	/* every input may be cut anywhere */
+	for (size_t len = 0; len < bytes; len += 1 + bytes / 16) {
+		uint8_t *cut = malloc(len ? len : 1);
+
+		assert_non_null(cut);
+		memcpy(cut, exact, len);
+		assert_int_equal(target(cut, len), 0);
+		free(cut);
+	}
 	free(exact);
 }
 
-static void test_corpus(void **unused)
+static void run_corpus(const char *name, target_fn target, size_t least)
 {
-	DIR *folder = opendir(CORPUS);
 	const struct dirent *entry;
+	char folder[128];
 	size_t cnt = 0;
+	DIR *dir;
 
-	(void)unused;
-	assert_non_null(folder);
-	while ((entry = readdir(folder))) {
+	(void)snprintf(folder, sizeof(folder), "tests/fuzz/corpus/%s", name);
+	dir = opendir(folder);
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		run_file(entry->d_name);
+		run_file(folder, entry->d_name, target);
 		cnt++;
 	}
-	closedir(folder);
-	assert_true(cnt >= 6);
+	closedir(dir);
+	assert_true(cnt >= least);
 }
+
+/* name of the target, seeds that make_corpus writes */
+#define TARGETS(X)                                                                                 \
+	X(cli, 5)                                                                                  \
+	X(elf, 4)                                                                                  \
+	X(events, 3)                                                                               \
+	X(msg, 2)                                                                                  \
+	X(replay, 6)                                                                               \
+	X(text, 3)
+
+#define X(name, least)                                                                             \
+	static void test_##name(void **state)                                                      \
+	{                                                                                          \
+		(void)state;                                                                       \
+		run_corpus(#name, fuzz_##name, least);                                             \
+	}
+TARGETS(X)
+#undef X
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_corpus) };
+	const struct CMUnitTest tests[] = {
+#define X(name, least) cmocka_unit_test(test_##name),
+		TARGETS(X)
+#undef X
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

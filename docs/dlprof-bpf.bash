@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# Completion of dlprof-bpf for bash; installed as bash-completion's completions/dlprof-bpf.
+
+_dlprof_bpf_words() {
+	local word
+
+	COMPREPLY=()
+	while IFS= read -r word; do
+		COMPREPLY+=("$word")
+	done < <(compgen -W "$1" -- "$2")
+}
+
+_dlprof_bpf_files() {
+	local word
+
+	COMPREPLY=()
+	compopt -o filenames 2>/dev/null
+	while IFS= read -r word; do
+		COMPREPLY+=("$word")
+	done < <(compgen -f -- "$1")
+}
+
+# Processes that may be training jobs: everything whose name begins like Python's.
+_dlprof_bpf_pids() {
+	local file name pids=
+
+	for file in /proc/[0-9]*/comm; do
+		read -r name 2>/dev/null <"$file" || continue
+		case $name in
+		python* | pt_main*)
+			file=${file%/comm}
+			pids+=" ${file#/proc/}"
+			;;
+		esac
+	done
+	_dlprof_bpf_words "$pids" "$1"
+}
+
+_dlprof_bpf() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
+	local watch='--pid --list --duration --summary --interval --quiet --record --record-max --events
+		--labels --long-wait --ring-size --without --version --help'
+	local withouts='scopes clocks task-storage clock-iter queue-uprobe queue-syscall process block
+		waits iterators others'
+
+	# behind "--" comes the command to start
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		if [[ ${COMP_WORDS[i]} == -- ]]; then
+			if declare -F _command_offset >/dev/null; then
+				_command_offset $((i + 1))
+			else
+				_dlprof_bpf_files "$cur"
+			fi
+			return
+		fi
+	done
+	case $prev in
+	--pid)
+		_dlprof_bpf_pids "$cur"
+		return
+		;;
+	--summary | --record | --events)
+		_dlprof_bpf_files "$cur"
+		return
+		;;
+	--without)
+		_dlprof_bpf_words "$withouts" "$cur"
+		return
+		;;
+	--duration | --interval | --record-max | --labels | --long-wait | --ring-size)
+		COMPREPLY=()
+		return
+		;;
+	esac
+	case ${COMP_WORDS[1]} in
+	replay)
+		if [[ $cur == -* ]]; then
+			_dlprof_bpf_words '--summary --events --version --help' "$cur"
+		else
+			_dlprof_bpf_files "$cur"
+		fi
+		;;
+	doctor) _dlprof_bpf_words '--pid --json --version --help' "$cur" ;;
+	*)
+		if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
+			_dlprof_bpf_words 'replay doctor' "$cur"
+		else
+			_dlprof_bpf_words "$watch" "$cur"
+		fi
+		;;
+	esac
+}
+
+complete -F _dlprof_bpf dlprof-bpf
