@@ -285,9 +285,9 @@ install: all ## copy to DESTDIR and PREFIX (/usr/local)
 	$(Q)install -d $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
 	$(Q)install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dlprof-bpf
 
-# The venv stays: it is the one thing under build/ that takes long to make.
+# The venvs stay: they are the one thing under build/ that takes long to make.
 clean: ## remove what was built (build/venv stays)
-	$(Q)if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +; fi
+	$(Q)if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name 'venv*' -exec rm -rf {} +; fi
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -77,12 +77,14 @@ struct dlp_thread {
 	/* What every scope touches; one more cache line costs it 50 to 100 ns. */
 	u32 depth; /* open scopes, those deeper than DLP_SCOPE_DEPTH included */
 	u32 getnext_depth;
-	u64 dispatch_ns; /* last call of a torch operator from Python; 0 = none, or used */
+	u64 next_ns; /* the interpreter last called a __next__; 0 = not, or used */
 	u64 getnext_since_ns;
 	u32 getnext_frame; /* index of that frame, valid while getnext_since_ns is set */
 	u32 send_expect; /* length word sent on its own: bytes of the body that must follow */
 	struct dlp_label_cache label[DLP_LABEL_CACHE];
 	struct dlp_frame frame[DLP_SCOPE_DEPTH];
+
+	struct dlp_clock next_clock; /* reading at next_ns */
 
 	u32 send_misses; /* writes that were no queue message */
 	u32 recv_expect; /* bytes of the message still to be read (syscall rung) */

@@ -6,6 +6,7 @@
 #   tests/deps.sh demo     that, and a Python with torch
 #   tests/deps.sh test     that, and what the tests and linters need (as root; else build and unit)
 #   tests/deps.sh python   print the Python with torch, installing nothing
+#   tests/deps.sh smdebug  a Python with SageMaker's Debugger, for one test; prints it
 # Debian packages come through apt-get (root only), torch through pip into build/venv. A Python that
 # already has torch is used as it is when named: PYTHON=/path/to/python.
 # shellcheck disable=SC2317 # the has_ functions are called by name, through need
@@ -18,9 +19,10 @@ TORCH_VERSION=2.13.0
 # what that release of torch has wheels for
 TORCH_PYTHONS='3.13 3.12 3.11 3.10 3.14'
 LOG=build/deps.log
+SMDEBUG_VENV=build/venv-smdebug
 
 usage() {
-	say 'usage: tests/deps.sh build|demo|test|python'
+	say 'usage: tests/deps.sh build|demo|test|python|smdebug'
 	exit 2
 }
 
@@ -173,6 +175,29 @@ provide_torch() {
 	fi
 }
 
+# ---- SageMaker's Debugger ----------------------------------------------------------------------
+# Its requirements name old packages that it can do without, so what it imports is listed here.
+# setuptools: it wants distutils, which Python 3.12 has no more.
+provide_smdebug() {
+	local python=$SMDEBUG_VENV/bin/python
+
+	smdebug_works "$python" && return 0
+	mkdir -p build
+	python3 -m venv --clear "$SMDEBUG_VENV" >>"$LOG" 2>&1 &&
+		"$python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 \
+			setuptools boto3 numpy packaging pandas 'protobuf<3.21' psutil requests >>"$LOG" 2>&1 &&
+		"$python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 \
+			--no-deps smdebug==1.0.34 >>"$LOG" 2>&1 && smdebug_works "$python" && return 0
+	say "deps: smdebug could not be installed into $SMDEBUG_VENV (log: $LOG)"
+	return 1
+}
+
+smdebug_works() {
+	[ -x "$1" ] && "$1" -c '
+import smdebug.profiler.analysis.utils.profiler_data_to_pandas
+import smdebug.profiler.analysis.utils.pytorch_dataloader_analysis' >>"$LOG" 2>&1
+}
+
 [ $# -eq 1 ] || usage
 failed=0
 trap fix_owner EXIT
@@ -208,6 +233,10 @@ python)
 		say 'deps: no Python with torch: run make deps, or name one with PYTHON='
 		exit 1
 	}
+	;;
+smdebug)
+	provide_smdebug || exit 1
+	printf '%s\n' "$PWD/$SMDEBUG_VENV/bin/python"
 	;;
 *) usage ;;
 esac

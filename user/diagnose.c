@@ -47,22 +47,28 @@ static const struct dlp_loader *dearest(const struct dlp_model *model, const str
 	return best;
 }
 
-/* Those like the dearest one that the same thread iterates: what is said of it holds for them. */
+/*
+ * Those like the dearest one that the same thread iterates are judged together with it: what is
+ * said of it holds for them.
+ */
+static bool is_judged(const struct dlp_facts *facts, const struct dlp_loader *loader)
+{
+	if (facts->only)
+		return loader == facts->only;
+	return facts->loader && loader->tid == facts->loader->tid &&
+	       makes_itself(loader) == facts->main_makes;
+}
+
 static void add_loaders(struct dlp_facts *facts)
 {
-	const struct dlp_model *model = facts->model;
-
-	for (size_t i = 0; facts->loader && i < facts->sums->loader_cnt; i++) {
-		const struct dlp_loader *loader = &model->loaders[i];
-
-		if (loader->tid == facts->loader->tid &&
-		    makes_itself(loader) == facts->main_makes)
+	for (size_t i = 0; i < facts->sums->loader_cnt; i++) {
+		if (is_judged(facts, &facts->model->loaders[i]))
 			dlp_loader_sums_add(&facts->all, &facts->sums->loader[i]);
 	}
 }
 
 /* Workers that made a batch, and those that had every chance to and did not. */
-static void count_barren(struct dlp_facts *facts, const struct dlp_loader *only)
+static void count_barren(struct dlp_facts *facts)
 {
 	const struct dlp_model *model = facts->model;
 
@@ -73,7 +79,8 @@ static void count_barren(struct dlp_facts *facts, const struct dlp_loader *only)
 	for (size_t i = 0; i < model->worker_cnt; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 
-		if (worker->died_ns || !worker->loader || (only && worker->loader != only->id))
+		if (worker->died_ns || !worker->loader || worker->loader > model->loader_cnt ||
+		    !is_judged(facts, &model->loaders[worker->loader - 1]))
 			continue;
 		if (worker->batch_cnt)
 			facts->fruitful++;
@@ -82,19 +89,20 @@ static void count_barren(struct dlp_facts *facts, const struct dlp_loader *only)
 	}
 }
 
-static void gather_made(struct dlp_facts *facts, const struct dlp_loader *only)
+static void gather_made(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	uint64_t total, cpu_ns = all->usage.utime_ns + all->usage.stime_ns;
 
 	facts->made = all->made;
 	/* workers whose loader is not known: all there are, over the whole window */
-	if (!dlp_split_sum(&facts->made) && !only)
+	if (!dlp_split_sum(&facts->made) && !facts->only) {
 		facts->workers = dlp_split_workers(facts->model, &facts->made);
-	else
+	} else {
 		for (size_t i = 0; i < facts->model->worker_cnt; i++)
 			facts->workers += facts->model->workers[i].clock_valid &&
 					  dlp_split_counts(facts->model, &facts->model->workers[i]);
+	}
 	total = dlp_split_sum(&facts->made);
 	if (total)
 		facts->idle = (double)facts->made.ns[DLP_ST_IDLE] / (double)total;
@@ -107,6 +115,69 @@ static void gather_made(struct dlp_facts *facts, const struct dlp_loader *only)
 	facts->share_cnt = dlp_split_rank(&facts->made, true, facts->share);
 }
 
+/* What the loaders judged cost and why; needs all, main_makes and unfinished_ns. */
+static void gather_causes(struct dlp_facts *facts)
+{
+	const struct dlp_ev_system *from = &facts->sums->system_from;
+	const struct dlp_ev_system *to = &facts->sums->system_to;
+
+	gather_made(facts);
+	count_barren(facts);
+	facts->memory_stall = dlp_system_growth(from, to, DLP_SYS_PSI, from->psi_memory_us,
+						to->psi_memory_us) / 1e6 / facts->window_s;
+	dlp_gather_cpu(facts);
+	dlp_gather_cost(facts);
+}
+
+/*
+ * The same thread's loaders of the other kind, with workers or without, have causes of their own:
+ * those are added to what the loaders judged cost, and the wording stays theirs.
+ */
+static void add_other_kind(struct dlp_facts *facts)
+{
+	struct dlp_facts other = {
+		.model = facts->model,
+		.sums = facts->sums,
+		.window_s = facts->window_s,
+		.loader = facts->loader,
+		.main_makes = !facts->main_makes,
+		.idle = NAN,
+		.system_time = NAN,
+		.faults_per_ms = NAN,
+	};
+
+	add_loaders(&other);
+	if (!cost_of(&other.all))
+		return;
+	gather_causes(&other);
+	facts->cost_ns += other.cost_ns;
+	for (unsigned int cause = 0; cause < DLP_CAUSE_MAX; cause++)
+		facts->cost[cause] += other.cost[cause];
+	facts->startup += (double)(other.all.init_ns + other.all.teardown_ns) / 1e9 /
+			  facts->window_s;
+}
+
+/* Time of the training thread in a GetNext that has not ended: what no loader was charged with. */
+static double unfinished(const struct dlp_facts *facts)
+{
+	uint64_t known = 0;
+
+	for (size_t i = 0; i < facts->sums->loader_cnt; i++) {
+		if (facts->model->loaders[i].tid == facts->loader->tid)
+			known += facts->sums->loader[i].getnext_ns;
+	}
+	return fmax(0, (double)facts->sums->exposed_ns - (double)known);
+}
+
+static bool is_enough(const struct dlp_facts *facts)
+{
+	if (isnan(facts->exposed) || facts->window_s < LIMIT(WINDOW_MIN_S))
+		return false;
+	return (double)facts->calls >= (facts->brief ? LIMIT(CALLS_LIVE) : LIMIT(CALLS_MIN)) ||
+	       facts->stuck_s >= LIMIT(STALL_WINDOW_S) ||
+	       facts->startup * facts->window_s >= LIMIT(STARTUP_MIN_S);
+}
+
 static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 		   const struct dlp_sums *sums, const struct dlp_loader *only)
 {
@@ -117,12 +188,11 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	facts->system_time = facts->faults_per_ms = NAN;
 	facts->window_s = sums->to_ns > sums->from_ns ? (double)(sums->to_ns - sums->from_ns) / 1e9 :
 							0;
+	facts->brief = sums->from_ns > model->start_ns;
+	facts->only = only;
 	facts->loader = only ? only : dearest(model, sums);
 	facts->main_makes = facts->loader && makes_itself(facts->loader);
-	if (only)
-		facts->all = sums->loader[only->id - 1];
-	else
-		add_loaders(facts);
+	add_loaders(facts);
 	facts->calls = only ? facts->all.calls : sums->calls;
 	/* edges of the window are read at slightly different times */
 	if (only && facts->window_s > 0)
@@ -132,10 +202,11 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	if (facts->loader && facts->window_s > 0)
 		facts->startup = (double)(facts->all.init_ns + facts->all.teardown_ns) / 1e9 /
 				 facts->window_s;
-	gather_made(facts, only);
-	count_barren(facts, only);
-	dlp_gather_cpu(facts);
-	dlp_gather_cost(facts);
+	if (!only)
+		facts->unfinished_ns = unfinished(facts);
+	gather_causes(facts);
+	if (!only && facts->loader && facts->window_s > 0)
+		add_other_kind(facts);
 	dlp_loss_get(model, &facts->loss);
 	if (!only)
 		dlp_gather_stall(facts);
@@ -143,15 +214,7 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	facts->total = facts->exposed + (isnan(facts->startup) ? 0 : facts->startup);
 	if (facts->total > 1)
 		facts->total = 1;
-}
-
-static bool enough(const struct dlp_facts *facts)
-{
-	if (isnan(facts->exposed) || facts->window_s < LIMIT(WINDOW_MIN_S))
-		return false;
-	return (double)facts->calls >= LIMIT(CALLS_MIN) ||
-	       facts->stuck_s >= LIMIT(STALL_WINDOW_S) ||
-	       facts->startup * facts->window_s >= LIMIT(STARTUP_MIN_S);
+	facts->enough = is_enough(facts);
 }
 
 static enum dlp_severity severity_of(double exposed)
@@ -208,6 +271,17 @@ static void rank_candidates(const struct dlp_facts *facts, struct dlp_verdict *v
 	}
 }
 
+static enum dlp_where where_of(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	enum dlp_where where = dlp_cause_info(cause)->where;
+
+	if (where == DLP_WHERE_WORKERS &&
+	    (facts->main_makes ||
+	     (cause == DLP_CAUSE_GIL_CONTENTION && dlp_gil_is_mains(facts))))
+		return DLP_WHERE_MAIN;
+	return where;
+}
+
 static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	double share = verdict->candidate[0].share;
@@ -217,10 +291,7 @@ static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdic
 	for (size_t i = 0; i < verdict->candidate_cnt; i++)
 		rest -= verdict->candidate[i].share;
 	verdict->cause = verdict->candidate[0].cause;
-	verdict->where = facts->main_makes &&
-					 dlp_cause_info(verdict->cause)->where == DLP_WHERE_WORKERS ?
-				 DLP_WHERE_MAIN :
-				 dlp_cause_info(verdict->cause)->where;
+	verdict->where = where_of(facts, verdict->cause);
 	/* what has no name may be as large */
 	verdict->confidence =
 		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));
@@ -249,10 +320,10 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	if (dlp_is_stalled(facts)) {
 		ret->bottleneck = DLP_BN_STALLED;
 		ret->cause = dlp_name_stall(facts);
-		ret->where = dlp_cause_info(ret->cause)->where;
+		ret->where = where_of(facts, ret->cause);
 		ret->confidence = facts->dead || facts->failed ? DLP_CONF_HIGH : DLP_CONF_MEDIUM;
 		ret->candidate[ret->candidate_cnt++] = (struct dlp_candidate){ ret->cause, 1 };
-	} else if (!enough(facts)) {
+	} else if (!facts->enough) {
 		ret->bottleneck = DLP_BN_INSUFFICIENT;
 	} else if (facts->total < LIMIT(EXPOSED_LOW)) {
 		ret->bottleneck = DLP_BN_NOT_DATA_LOADING;

@@ -13,6 +13,11 @@ double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause)
 	return facts->cost_ns > 0 ? facts->cost[cause] / facts->cost_ns : 0;
 }
 
+bool dlp_gil_is_mains(const struct dlp_facts *facts)
+{
+	return 2 * (double)facts->all.gil_ns > facts->cost[DLP_CAUSE_GIL_CONTENTION];
+}
+
 static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
 {
 	facts->cost[cause] += ns;
@@ -65,6 +70,7 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 		charge(facts, DLP_CAUSE_LOCK_WAIT, ns);
 		return;
 	}
+	facts->helpers = work;
 	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
 		if (work.ns[state])
 			charge_state(facts, state, ns * (double)work.ns[state] / work_ns);
@@ -73,6 +79,10 @@ static void charge_lock(struct dlp_facts *facts, double ns)
 
 static void charge_production(struct dlp_facts *facts, double ns)
 {
+	if (facts->memory_stall >= LIMIT(RECLAIM)) {
+		charge(facts, DLP_CAUSE_MEMORY_PRESSURE, ns * facts->memory_stall);
+		ns *= 1 - facts->memory_stall;
+	}
 	for (size_t i = 0; i < facts->share_cnt; i++) {
 		double part = ns * facts->share[i].share;
 
@@ -90,7 +100,7 @@ static void charge_waits(struct dlp_facts *facts, double ns)
 	double held = (double)all->held_ns, all_workers = (double)(facts->fruitful + facts->barren);
 	double barren = all_workers > 0 ? (double)facts->barren / all_workers : 0;
 
-	if (held >= LIMIT(HELD) * ns && !(1 - facts->idle >= LIMIT(HELD_BUSY))) {
+	if (held >= LIMIT(HELD) * ns && facts->idle > 1 - LIMIT(HELD_BUSY)) {
 		held = fmin(held, ns);
 		charge(facts, DLP_CAUSE_SLOW_BATCH, held);
 		ns -= held;
@@ -125,9 +135,8 @@ void dlp_gather_cost(struct dlp_facts *facts)
 {
 	const struct dlp_loader_sums *all = &facts->all;
 	double start_ns = (double)(all->init_ns + all->teardown_ns);
-	double known = (double)all->getnext_ns;
 
-	facts->cost_ns = fmax((double)facts->sums->exposed_ns, known) + start_ns;
+	facts->cost_ns = (double)all->getnext_ns + facts->unfinished_ns + start_ns;
 	charge(facts, DLP_CAUSE_WORKER_STARTUP, start_ns);
 	/* a process whose pages are copied one by one takes as long to begin and to end */
 	charge(facts, copies_memory(facts) ? DLP_CAUSE_MEMORY_PRESSURE : DLP_CAUSE_WORKER_STARTUP,
@@ -140,6 +149,5 @@ void dlp_gather_cost(struct dlp_facts *facts)
 	charge(facts, facts->cpu.lack, (double)all->lack_ns);
 	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
 	/* a call that has not ended yet is a wait for a batch as well */
-	charge_waits(facts, (double)all->produce_ns +
-				    fmax(0, (double)facts->sums->exposed_ns - known));
+	charge_waits(facts, (double)all->produce_ns + facts->unfinished_ns);
 }

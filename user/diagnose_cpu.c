@@ -14,19 +14,24 @@ static double wanted_ns(const struct dlp_clock *clock)
 	return (double)(clock->ns[DLP_ST_RUN] + clock->ns[DLP_ST_RUNQ]);
 }
 
-static uint32_t fewest_cpus(const struct dlp_model *model)
+/* Of the worker that may use fewest; 0 when most of them may use all there are. */
+static uint32_t fewest_cpus(const struct dlp_model *model, uint32_t online)
 {
+	size_t known = 0, narrow = 0;
 	uint32_t ret = 0;
 
 	for (size_t i = 0; i < model->worker_cnt; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 		uint32_t cpus = worker->proc_last.cpus;
 
-		if (cpus && dlp_split_seen(worker) && dlp_split_counts(model, worker) &&
-		    (!ret || cpus < ret))
+		if (!cpus || !dlp_split_seen(worker) || !dlp_split_counts(model, worker))
+			continue;
+		known++;
+		narrow += cpus < online;
+		if (!ret || cpus < ret)
 			ret = cpus;
 	}
-	return ret;
+	return (double)narrow >= LIMIT(NARROW) * (double)known ? ret : 0;
 }
 
 static bool others_take(const struct dlp_facts *facts)
@@ -39,7 +44,7 @@ static bool others_take(const struct dlp_facts *facts)
 
 	/* NAN compares false: what is not known convicts nobody */
 	return cpu->steal >= LIMIT(STEAL) ||
-	       (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus &&
+	       (cpu->cpus && cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus &&
 		others_s >= LIMIT(OTHERS_LACK) * lack_s);
 }
 
@@ -50,7 +55,8 @@ static enum dlp_cause lack_of_cpus(const struct dlp_facts *facts)
 
 	if (cpu->throttled >= LIMIT(THROTTLED))
 		return DLP_CAUSE_CPU_QUOTA;
-	if (usable && usable < cpu->cpus)
+	/* a mask that is wide enough for the job is innocent when others are there to blame */
+	if (usable && usable < cpu->cpus && (cpu->runnable > usable || !others_take(facts)))
 		return DLP_CAUSE_CPU_AFFINITY;
 	if (others_take(facts))
 		return DLP_CAUSE_CPU_CONTENTION;
@@ -69,7 +75,8 @@ void dlp_gather_cpu(struct dlp_facts *facts)
 
 	cpu->cpus = sums->system_to.cpus;
 	cpu->cpus_allowed = sums->system_to.cpus_allowed;
-	cpu->cpus_worker = fewest_cpus(facts->model);
+	if (!facts->main_makes)
+		cpu->cpus_worker = fewest_cpus(facts->model, cpu->cpus);
 	cpu->quota_cpus = dlp_system_quota_cpus(&sums->system_to);
 	cpu->throttled = dlp_system_throttled(&sums->system_from, &sums->system_to);
 	cpu->steal = dlp_system_steal(&sums->system_from, &sums->system_to);

@@ -11,6 +11,8 @@
 #include "util.h"
 
 #define PCT(ratio) (dlp_percent(ratio).text)
+/* Of many workers that tell the same so many do, and there is room for other evidence. */
+#define ALIKE_MAX 4
 
 __attribute__((format(printf, 5, 6))) static void evidence(struct dlp_verdict *verdict,
 							   const char *metric, double value,
@@ -162,16 +164,19 @@ static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cpu_facts *cpu = &facts->cpu;
 
-	if (cpu->throttled >= LIMIT(THROTTLED) / 10)
+	if (cpu->throttled >= LIMIT(THROTTLED) / 10) {
 		evidence(verdict, "throttled_periods_share", cpu->throttled, "ratio",
-			 "the quota of %.2g CPUs stopped the group in %s of its periods",
-			 cpu->quota_cpus, PCT(cpu->throttled));
+			 "the control group's CPU quota stopped the job in %s of its periods",
+			 PCT(cpu->throttled));
+		evidence(verdict, "quota_cpus", cpu->quota_cpus, "CPUs",
+			 "the control group's quota is %.4g CPUs", cpu->quota_cpus);
+	}
 	if (cpu->cpus && cpu->runnable > cpu->cpus)
 		evidence(verdict, "runnable_threads", cpu->runnable, "threads",
 			 "%.1f threads of the job ran or wanted to at a time, %.1f of them other "
 			 "threads of the workers; there are %u CPUs",
 			 cpu->runnable, cpu->pool, cpu->cpus);
-	if (cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
+	if (cpu->cpus && cpu->others_cpus >= LIMIT(OTHERS_CPUS) * cpu->cpus)
 		evidence(verdict, "others_cpus", cpu->others_cpus, "CPUs",
 			 "processes outside the job used %.2f of %u CPUs", cpu->others_cpus,
 			 cpu->cpus);
@@ -185,6 +190,10 @@ static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 
 static void of_memory(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
+	if (facts->memory_stall >= LIMIT(RECLAIM) / 2)
+		evidence(verdict, "memory_stall_share", facts->memory_stall, "ratio",
+			 "during %s of the time some process waited for memory to be freed",
+			 PCT(facts->memory_stall));
 	if (facts->system_time >= LIMIT(SYSTEM_TIME) / 2 &&
 	    facts->faults_per_ms >= LIMIT(FAULTS_PER_MS))
 		evidence(verdict, "faults_per_cpu_ms", facts->faults_per_ms, "1/ms",
@@ -212,31 +221,55 @@ static void of_devices(const struct dlp_facts *facts, struct dlp_verdict *verdic
 	}
 }
 
+/* False where it is not known since when it waits. */
+static bool of_sleeper(const struct dlp_facts *facts, struct dlp_verdict *verdict,
+		       const struct dlp_thread *thread, const char *metric, const char *who)
+{
+	const struct dlp_model *model = facts->model;
+	double since;
+
+	if (!thread || !thread->since_ns || thread->since_ns > model->end_ns)
+		return false;
+	since = (double)(model->end_ns - thread->since_ns) / 1e9;
+	if (thread->syscall >= 0)
+		evidence(verdict, metric, since, "s",
+			 "%s %u has been %s for %.1f s (system call %d, object %#llx)", who,
+			 thread->tid, dlp_state_doing(thread->state), since, thread->syscall,
+			 (unsigned long long)thread->object);
+	else
+		evidence(verdict, metric, since, "s", "%s %u has been %s for %.1f s", who,
+			 thread->tid, dlp_state_doing(thread->state), since);
+	return true;
+}
+
 static void of_sleepers(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
+	size_t said = 0;
 
 	evidence(verdict, "stuck_s", facts->stuck_s, "s", "one GetNext has not ended for %.1f s",
 		 facts->stuck_s);
-	for (size_t i = 0; i < model->worker_cnt; i++) {
-		const struct dlp_thread *thread = dlp_split_thread(model, model->workers[i].pid);
-		double since;
-
-		if (!thread || model->workers[i].died_ns || !thread->since_ns ||
-		    thread->since_ns > model->end_ns)
-			continue;
-		since = (double)(model->end_ns - thread->since_ns) / 1e9;
-		if (thread->syscall >= 0)
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u (main thread) has been %s for %.1f s (system call %d, "
-				 "object %#llx)",
-				 thread->tid, dlp_state_doing(thread->state), since,
-				 thread->syscall, (unsigned long long)thread->object);
-		else
-			evidence(verdict, "worker_wait_s", since, "s",
-				 "worker %u (main thread) has been %s for %.1f s", thread->tid,
-				 dlp_state_doing(thread->state), since);
+	if (facts->main_makes) {
+		(void)of_sleeper(facts, verdict, dlp_stall_thread(model), "main_wait_s",
+				 "the training thread");
+		return;
 	}
+	for (size_t i = 0; i < model->worker_cnt && said < ALIKE_MAX; i++) {
+		const struct dlp_worker *worker = &model->workers[i];
+
+		if (!worker->died_ns && dlp_split_counts(model, worker))
+			said += of_sleeper(facts, verdict, dlp_split_thread(model, worker->pid),
+					   "worker_wait_s", "the main thread of worker");
+	}
+}
+
+static void of_death(struct dlp_verdict *verdict, const struct dlp_worker *worker)
+{
+	char end[40];
+
+	evidence(verdict, "worker_exit", worker->exit_code, "wait status",
+		 "worker %u ended unexpectedly: %s", worker->pid,
+		 dlp_summary_exit(worker->exit_code, end, sizeof(end)));
 }
 
 static void of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict)
@@ -245,15 +278,18 @@ static void of_deaths(const struct dlp_facts *facts, struct dlp_verdict *verdict
 	double kills = dlp_system_growth(&facts->sums->system_from, &facts->sums->system_to,
 					 DLP_SYS_VM, facts->sums->system_from.oom_kills,
 					 facts->sums->system_to.oom_kills);
-	char end[40];
+	size_t said = 0;
 
-	for (size_t i = 0; i < model->worker_cnt; i++) {
+	/* the first one that the others followed */
+	if (facts->dead)
+		of_death(verdict, facts->dead);
+	for (size_t i = 0; i < model->worker_cnt && said < ALIKE_MAX; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 
-		if (worker->unexpected)
-			evidence(verdict, "worker_exit", worker->exit_code, "wait status",
-				 "worker %u ended unexpectedly: %s", worker->pid,
-				 dlp_summary_exit(worker->exit_code, end, sizeof(end)));
+		if (!worker->unexpected || worker == facts->dead)
+			continue;
+		of_death(verdict, worker);
+		said++;
 	}
 	if (kills > 0)
 		evidence(verdict, "oom_kills", kills, "count",

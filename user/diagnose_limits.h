@@ -9,15 +9,15 @@
 	X(EXPOSED_HIGH, 0.20, "contract")                                                          \
 	X(EXPOSED_NEAR, 0.20, "a few calls more would turn the verdict")                           \
 	X(CALLS_MIN, 5, "these may all be the first of an epoch and prefetched ones")              \
+	X(CALLS_LIVE, 2, "a live line of a slow job: better a weak word than none")                \
 	X(CALLS_SURE, 20, "one odd call in 20 moves the ratio by a twentieth")                     \
-	X(WINDOW_MIN_S, 1, "in shorter ones scheduling noise decides")                             \
+	X(WINDOW_MIN_S, 0.9, "in shorter ones scheduling noise decides; intervals are 1 s")        \
 	X(WINDOW_SURE_S, 3, "several rounds over all workers at 5 batches/s")                      \
 	X(STARTUP_MIN_S, 1, "so long a start needs no GetNext to be judged")                       \
 	X(MAJORITY, 0.60, "more than all others together, with room for error")                    \
 	X(PLURALITY, 0.35, "below, most time stays when the cause is gone")                        \
 	X(RIVAL, 0.60, "a second cause so large may be first next time")                           \
 	X(RIVAL_EQUAL, 0.85, "the two largest cannot be told apart")                               \
-	X(IDLE_MUCH, 0.50, "workers idle half the time are not what limits the rate")              \
 	X(CANDIDATE, 0.03, "smaller ones are within the error at the edges")                       \
 	X(HELD, 0.50, "most of the wait passed with later batches ready")                          \
 	X(HELD_BUSY, 0.75, "workers so busy limit the rate in any order")                          \
@@ -37,7 +37,8 @@
 	X(STEAL, 0.10, "of all CPUs, taken by the hypervisor")                                     \
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \
-	X(RECLAIM, 0.10, "of the window some task stalled for memory")                             \
+	X(RECLAIM, 0.10, "of the window some task stalled for memory (reclaim, swap)")             \
+	X(NARROW, 0.50, "of the workers have a mask smaller than the machine")                     \
 	X(STALL_S, 10, "contract: stuck workers are noticed within 10 s")                          \
 	X(STALL_WINDOW_S, 5, "a whole window; torch itself polls every 5 s")                       \
 	X(ASLEEP_S, 2, "no wait of a worker at work is so long")                                   \

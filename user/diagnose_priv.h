@@ -13,7 +13,7 @@
 struct dlp_cpu_facts {
 	uint32_t cpus;		/* online; 0 = unknown, as the two below */
 	uint32_t cpus_allowed;	/* of the trainer */
-	uint32_t cpus_worker;	/* of the worker that may use fewest */
+	uint32_t cpus_worker;	/* of the worker that may use fewest, where workers make batches */
 	double quota_cpus;
 	double throttled;	/* share of the quota's periods */
 	double others_cpus;	/* used by processes outside the job */
@@ -30,9 +30,12 @@ struct dlp_facts {
 	double window_s;
 	double exposed, startup; /* ratios; NAN = not measured */
 	double total;		 /* their sum, what is known of it */
+	bool brief;		 /* not the whole window: the last moments of a live view */
 	uint64_t calls;		 /* GetNext calls that ended */
 	struct dlp_loader_sums all; /* of the loaders judged, added up */
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
+	const struct dlp_loader *only;	 /* likewise, when no other is judged; else NULL */
+	bool enough;			 /* was seen to judge */
 	bool main_makes;	 /* it has num_workers=0: the training thread makes the batches */
 	size_t workers;		 /* with a clock */
 	struct dlp_clock made;	 /* whoever makes the batches; idle included */
@@ -41,12 +44,18 @@ struct dlp_facts {
 	size_t share_cnt;
 	double system_time;	 /* share of the workers' CPU time in the kernel; NAN = unknown */
 	double faults_per_ms;	 /* page faults without a read per ms of it */
-	double memory_stall;	 /* part of the window in which some task stalled for memory */
+	double memory_stall;	 /* part of the window in which some task stalled for memory; NAN = unknown */
 	uint64_t fruitful, barren; /* workers with and without a batch of theirs */
 	struct dlp_cpu_facts cpu;
 	/* what the exposed total is made of, by cause, ns; sums up to cost_ns */
 	double cost[DLP_CAUSE_MAX];
 	double cost_ns;
+	double unfinished_ns; /* part of it: a GetNext that has not ended yet */
+	/*
+	 * Work of the workers' other threads, where that is what their main threads' waits for locks
+	 * are charged to; else 0.
+	 */
+	struct dlp_clock helpers;
 	double stuck_s; /* the training thread has been in one unfinished GetNext so long */
 	bool asleep;	/* and nobody who could end that has run lately */
 	const struct dlp_worker *dead; /* died unexpectedly, and nothing was delivered since */
@@ -68,12 +77,16 @@ const char *dlp_state_doing(unsigned int state);
 
 /* diagnose_cpu.c */
 void dlp_gather_cpu(struct dlp_facts *facts);
-/* diagnose_cost.c: fills facts->cost from everything else. */
+/* diagnose_cost.c: fills facts->cost and cost_ns from everything else. */
 void dlp_gather_cost(struct dlp_facts *facts);
 /* Part of the exposed total that a cause stands for, 0..1. */
 double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
+/* Is it mostly the training thread that waits for the interpreter's lock? */
+bool dlp_gil_is_mains(const struct dlp_facts *facts);
 /* diagnose_stall.c */
 void dlp_gather_stall(struct dlp_facts *facts);
+/* The training thread, as far as it is known; NULL = not at all. */
+const struct dlp_thread *dlp_stall_thread(const struct dlp_model *model);
 bool dlp_is_stalled(const struct dlp_facts *facts);
 enum dlp_cause dlp_name_stall(const struct dlp_facts *facts);
 

@@ -38,11 +38,16 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",
 		    facts->window_s);
-	else if (verdict->severity != DLP_SEV_NONE && !facts->share_cnt)
+	else if (facts->enough && !facts->share_cnt)
 		SAY(verdict,
 		    "Training waits %s of the time for data, but the time of whoever makes the "
 		    "batches could not be measured: no cause can be named.",
 		    PCT(facts->total));
+	else if (facts->enough)
+		SAY(verdict,
+		    "Training waits %s of the time for data, but whoever makes the batches is %s "
+		    "most of the time: no cause can be named.",
+		    PCT(facts->total), dlp_state_doing(facts->share[0].state));
 	else
 		SAY(verdict,
 		    "Only %llu batch%s came out of a DataLoader in %.1f s: too little to judge.",
@@ -78,17 +83,51 @@ static double per_batch_ms(const struct dlp_facts *facts, double ns)
 	return facts->all.batches ? ns / 1e6 / (double)facts->all.batches : 0;
 }
 
+/* " and 12 % waiting for one" behind "on a CPU", where that is the same cause. */
+static struct words cpu_wait(const struct dlp_facts *facts, unsigned int state)
+{
+	double share = share_of(facts, DLP_ST_RUNQ);
+	struct words ret = { "" };
+
+	/* less is not worth the words */
+	if (state == DLP_ST_RUN && share >= 0.1 &&
+	    facts->cpu.lack == dlp_cause_of_state(state, facts->main_makes))
+		SAY(&ret, " and %s waiting for one", PCT(share));
+	return ret;
+}
+
 /* "the workers spend 83 % of their production time on a CPU" */
 static struct words production(const struct dlp_facts *facts, unsigned int state)
 {
+	double waited = share_of(facts, DLP_ST_LOCK), helped = 0;
+	uint64_t work_ns = dlp_split_sum(&facts->helpers);
 	struct words ret;
 
+	if (work_ns)
+		helped = (double)facts->helpers.ns[state] / (double)work_ns;
 	if (facts->main_makes)
-		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s",
-		    PCT(share_of(facts, state)), dlp_state_doing(state));
+		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s%s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state),
+		    cpu_wait(facts, state).text);
+	else if (waited * helped > share_of(facts, state))
+		SAY(&ret,
+		    "the workers wait %s of their production time for other threads of theirs, which "
+		    "spend %s of what they work %s",
+		    PCT(waited), PCT(helped), dlp_state_doing(state));
 	else
-		SAY(&ret, "the workers spend %s of their production time %s",
-		    PCT(share_of(facts, state)), dlp_state_doing(state));
+		SAY(&ret, "the workers spend %s of their production time %s%s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state),
+		    cpu_wait(facts, state).text);
+	return ret;
+}
+
+/* Appended where it says that the workers are not what limits the rate. */
+static struct words idle_too(const struct dlp_facts *facts)
+{
+	struct words ret = { "" };
+
+	if (!isnan(facts->idle))
+		SAY(&ret, ", and the workers are idle %s of their time", PCT(facts->idle));
 	return ret;
 }
 
@@ -124,8 +163,14 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 
 	switch (cause) {
 	case DLP_CAUSE_CPU_QUOTA:
-		SAY(&ret, "the control group's quota of %.2g CPUs stopped the job in %s of its periods",
-		    cpu->quota_cpus, PCT(cpu->throttled));
+		/* it may have been lifted since */
+		if (isnan(cpu->quota_cpus))
+			SAY(&ret, "the control group's CPU quota stopped the job in %s of its periods",
+			    PCT(cpu->throttled));
+		else
+			SAY(&ret, "the control group's quota of %.4g CPUs stopped the job in %s of its "
+				  "periods",
+			    cpu->quota_cpus, PCT(cpu->throttled));
 		break;
 	case DLP_CAUSE_CPU_AFFINITY:
 		if (cpu->cpus_worker && cpu->cpus_allowed > cpu->cpus_worker)
@@ -140,9 +185,9 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 		break;
 	default:
 		SAY(&ret,
-		    "%.1f threads of the job want to run on %u CPUs at a time, %.1f of them in "
-		    "thread pools of the workers",
-		    cpu->runnable, cpu->cpus, cpu->pool);
+		    "%.1f threads of the job want to run at a time, %.1f of them in thread pools of "
+		    "the workers, on %u CPUs",
+		    cpu->runnable, cpu->pool, cpu->cpus);
 		break;
 	}
 	return ret;
@@ -177,7 +222,8 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 	case DLP_CAUSE_CPU_AFFINITY:
 	case DLP_CAUSE_CPU_CONTENTION:
 	case DLP_CAUSE_CPU_OVERSUBSCRIPTION:
-		return lack(facts, cause);
+		SAY(&ret, "%s of that for want of a CPU: %s", share.text, lack(facts, cause).text);
+		return ret;
 	case DLP_CAUSE_WORKER_STARTUP:
 		return startup(facts);
 	case DLP_CAUSE_BATCH_TRANSFER:
@@ -187,8 +233,8 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		return ret;
 	case DLP_CAUSE_SLOW_BATCH:
 		SAY(&ret,
-		    "%s of that passes while later batches stand ready behind a slow one, and the "
-		    "workers are idle %s of their time", share.text, PCT(facts->idle));
+		    "%s of that passes while later batches stand ready behind a slow one%s",
+		    share.text, idle_too(facts).text);
 		return ret;
 	case DLP_CAUSE_IDLE_WORKERS:
 		SAY(&ret, "only %llu of %llu workers made a batch at all",
@@ -196,6 +242,11 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		    (unsigned long long)(facts->fruitful + facts->barren));
 		return ret;
 	case DLP_CAUSE_MEMORY_PRESSURE:
+		if (facts->memory_stall >= LIMIT(RECLAIM)) {
+			SAY(&ret, "memory is short: during %s of the time some process waited for it",
+			    PCT(facts->memory_stall));
+			return ret;
+		}
 		SAY(&ret,
 		    "the workers spend %s of their CPU time in the kernel, on %.0f page faults per "
 		    "ms: they copy or clear memory", PCT(facts->system_time), facts->faults_per_ms);
@@ -205,8 +256,16 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 			return production(facts, DLP_ST_RUN);
 		SAY(&ret,
 		    "%s of that it computes itself inside GetNext (sampler, collate), %.1f ms a "
-		    "batch, and the workers are idle %s of their time",
-		    share.text, per_batch_ms(facts, facts->cost[cause]), PCT(facts->idle));
+		    "batch%s",
+		    share.text, per_batch_ms(facts, facts->cost[cause]), idle_too(facts).text);
+		return ret;
+	case DLP_CAUSE_GIL_CONTENTION:
+		if (!dlp_gil_is_mains(facts))
+			return production(facts, DLP_ST_GIL);
+		SAY(&ret,
+		    "%s of that it waits for Python's global interpreter lock, which another of its "
+		    "threads holds, %.1f ms a batch",
+		    share.text, per_batch_ms(facts, facts->cost[cause]));
 		return ret;
 	default:
 		break;
@@ -221,39 +280,57 @@ static void say_data_loading(const struct dlp_facts *facts, struct dlp_verdict *
 {
 	struct words why = because(facts, verdict->cause);
 
-	if (facts->startup >= LIMIT(EXPOSED_LOW))
+	if (facts->startup >= LIMIT(EXPOSED_LOW) && verdict->cause != DLP_CAUSE_WORKER_STARTUP)
 		SAY(verdict,
-		    "Training waits %s of the time for data, %s of it while iterators start and "
-		    "end; %s.", PCT(facts->total), PCT(facts->startup / facts->total), why.text);
+		    "Training waits %s of the time for data (%s of it while iterators start and "
+		    "end); %s.", PCT(facts->total), PCT(facts->startup / facts->total), why.text);
 	else
 		SAY(verdict, "Training waits %s of the time for data; %s.", PCT(facts->total),
 		    why.text);
 }
 
+/* Before the end of the observation; what is told of late may come after it. */
+static double seconds_left(const struct dlp_facts *facts, uint64_t ns)
+{
+	return facts->model->end_ns > ns ? (double)(facts->model->end_ns - ns) / 1e9 : 0;
+}
+
+/* ", and /dev/shm had 1.6 % of 64 MB left" where that is the cause. */
+static struct words shm_left(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	const struct dlp_model *model = facts->model;
+	struct words ret = { "" };
+
+	if (cause == DLP_CAUSE_SHM_EXHAUSTED)
+		SAY(&ret, ", and /dev/shm had only %s of %.0f MB left",
+		    PCT((double)model->shm_least / (double)model->shm_total),
+		    (double)model->shm_total / (1 << 20));
+	return ret;
+}
+
 static void say_dead(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
-	char shm[96] = "", end[40];
+	struct words shm = shm_left(facts, verdict->cause);
+	char end[40];
 
-	if (verdict->cause == DLP_CAUSE_SHM_EXHAUSTED)
-		(void)snprintf(shm, sizeof(shm), ", and /dev/shm had %s of %.0f MB left",
-			       PCT((double)model->shm_least / (double)model->shm_total),
-			       (double)model->shm_total / (1 << 20));
 	if (facts->dead)
 		SAY(verdict,
 		    "Worker %u died (%s) %.1f s before the end of the observation%s: no batch came "
 		    "after that.",
 		    facts->dead->pid, dlp_summary_exit(facts->dead->exit_code, end, sizeof(end)),
-		    (double)(model->end_ns - facts->dead->died_ns) / 1e9, shm);
+		    seconds_left(facts, facts->dead->died_ns), shm.text);
 	else
 		SAY(verdict,
 		    "Worker %u sent an exception instead of a batch%s: training ended %.1f s later.",
-		    model->error_pid, shm, (double)(model->end_ns - model->error_ns) / 1e9);
+		    model->error_pid, shm.text, seconds_left(facts, model->error_ns));
 }
 
 static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_model *model = facts->model;
+	struct words shm = shm_left(facts, verdict->cause);
+	const struct dlp_thread *self;
 	const char *doing = NULL;
 	size_t cnt = 0;
 
@@ -267,16 +344,22 @@ static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		doing = dlp_state_doing(thread->state);
 		cnt++;
 	}
+	self = facts->main_makes ? dlp_stall_thread(model) : NULL;
 	if (doing)
 		SAY(verdict,
 		    "No progress: the training thread has been inside one GetNext for %.1f s, and %zu "
-		    "worker%s %s %s.",
-		    facts->stuck_s, cnt, cnt == 1 ? "" : "s", cnt == 1 ? "is" : "are", doing);
+		    "worker%s %s %s%s.",
+		    facts->stuck_s, cnt, cnt == 1 ? "" : "s", cnt == 1 ? "is" : "are", doing,
+		    shm.text);
+	else if (self)
+		SAY(verdict,
+		    "No progress: the training thread has been inside one GetNext for %.1f s, %s%s.",
+		    facts->stuck_s, dlp_state_doing(self->state), shm.text);
 	else
 		SAY(verdict,
 		    "No progress: the training thread has been inside one GetNext for %.1f s, and "
-		    "nobody who could end it runs.",
-		    facts->stuck_s);
+		    "nobody who could end it runs%s.",
+		    facts->stuck_s, shm.text);
 }
 
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)

@@ -99,12 +99,14 @@ static void look_for_death(struct dlp_facts *facts)
 			trainer && trainer->dead && trainer->exit_code;
 }
 
+const struct dlp_thread *dlp_stall_thread(const struct dlp_model *model)
+{
+	return dlp_split_thread(model, model->main_tid ? model->main_tid : model->trainer_pid);
+}
+
 void dlp_gather_stall(struct dlp_facts *facts)
 {
-	const struct dlp_model *model = facts->model;
-	uint32_t tid = model->main_tid ? model->main_tid : model->trainer_pid;
-
-	look_for_sleep(facts, dlp_split_thread(model, tid));
+	look_for_sleep(facts, dlp_stall_thread(facts->model));
 	look_for_death(facts);
 }
 

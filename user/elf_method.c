@@ -33,6 +33,7 @@ struct entry {
 
 struct search {
 	const struct dlp_elf *elf;
+	uint64_t meth_off; /* of the function in an entry */
 	uint64_t string[STRINGS_MAX]; /* virtual addresses of the name */
 	size_t string_cnt;
 	struct entry entry[ENTRIES_MAX];
@@ -164,7 +165,7 @@ static int relocate_entry(struct search *search, const Elf64_Rela *rela)
 	for (size_t i = 0; i < search->entry_cnt; i++) {
 		struct entry *entry = &search->entry[i];
 
-		if (rela->r_offset == entry->addr + METH_OFF)
+		if (rela->r_offset == entry->addr + search->meth_off)
 			entry->meth = (uint64_t)rela->r_addend;
 		else if (rela->r_offset == entry->addr - ENTRY_BYTES)
 			entry->previous = (uint64_t)rela->r_addend;
@@ -203,17 +204,13 @@ static int pick_entry(const struct search *search, const struct dlp_elf_method *
 	return found ? 0 : -ENOENT;
 }
 
-int dlp_elf_find_method(const struct dlp_elf *elf, const struct dlp_elf_method *method,
-			struct dlp_elf_sym *ret)
+/* Every place that points to the name, taken for the beginning of a table's entry. */
+static int find_named(struct search *search, const char *name)
 {
-	_cleanup_free_ struct search *search = calloc(1, sizeof(*search));
-	uint64_t addr = 0;
+	const struct dlp_elf *elf = search->elf;
 	int err;
 
-	if (!search)
-		return -ENOMEM;
-	search->elf = elf;
-	err = find_strings(search, method->name);
+	err = find_strings(search, name);
 	if (!err)
 		err = find_entries_in_words(search);
 	if (!err)
@@ -224,17 +221,85 @@ int dlp_elf_find_method(const struct dlp_elf *elf, const struct dlp_elf_method *
 		struct entry *entry = &search->entry[i];
 
 		/* unreadable: stays 0, which no entry that counts has */
-		(void)dlp_elf_read_addr(elf, entry->addr + METH_OFF, &entry->meth, 8);
+		(void)dlp_elf_read_addr(elf, entry->addr + search->meth_off, &entry->meth, 8);
 		(void)dlp_elf_read_addr(elf, entry->addr - ENTRY_BYTES, &entry->previous, 8);
 	}
-	err = each_relative(search, relocate_entry);
+	return each_relative(search, relocate_entry);
+}
+
+static int fill(const struct dlp_elf *elf, uint64_t addr, const char *name, const char *table,
+		struct dlp_elf_sym *ret)
+{
+	*ret = (struct dlp_elf_sym){ .addr = addr, .table = DLP_ELF_SYMTAB };
+	(void)snprintf(ret->name, sizeof(ret->name), "%s (%s)", name, table);
+	return dlp_elf_addr_to_off(elf, addr, PF_X, &ret->offset);
+}
+
+int dlp_elf_find_method(const struct dlp_elf *elf, const struct dlp_elf_method *method,
+			struct dlp_elf_sym *ret)
+{
+	_cleanup_free_ struct search *search = calloc(1, sizeof(*search));
+	uint64_t addr = 0;
+	int err;
+
+	if (!search)
+		return -ENOMEM;
+	search->elf = elf;
+	search->meth_off = METH_OFF;
+	err = find_named(search, method->name);
 	if (!err)
 		err = pick_entry(search, method, &addr);
-	if (err)
-		return err;
-	*ret = (struct dlp_elf_sym){ .addr = addr, .table = DLP_ELF_SYMTAB };
-	(void)snprintf(ret->name, sizeof(ret->name), "%s (method table)", method->name);
-	return dlp_elf_addr_to_off(elf, addr, PF_X, &ret->offset);
+	return err ? err : fill(elf, addr, method->name, "method table", ret);
+}
+
+/*
+ * slotdefs: struct wrapperbase { name, int offset, function, ... } (Include/cpython/descrobject.h),
+ * offset being that of tp_iternext in PyTypeObject, the same in CPython 3.8 to 3.14.
+ */
+#define SLOT_OFFSET_OFF 8
+#define SLOT_FUNCTION_OFF 16
+#define TP_ITERNEXT_OFFSET 224
+
+static int pick_slot(const struct search *search, uint64_t *ret)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < search->entry_cnt; i++) {
+		const struct entry *entry = &search->entry[i];
+		uint32_t offset;
+
+		if (dlp_elf_read_addr(search->elf, entry->addr + SLOT_OFFSET_OFF, &offset,
+				      sizeof(offset)) ||
+		    offset != TP_ITERNEXT_OFFSET ||
+		    !dlp_elf_segment(search->elf, entry->meth, PF_X))
+			continue;
+		if (found && *ret != entry->meth)
+			return -ENOTUNIQ;
+		*ret = entry->meth;
+		found = true;
+	}
+	return found ? 0 : -ENOENT;
+}
+
+int dlp_elf_find_next_slot(const struct dlp_elf *elf, struct dlp_elf_sym *ret)
+{
+	_cleanup_free_ struct search *search = NULL;
+	uint64_t addr = 0;
+	int err;
+
+	err = dlp_elf_find_in(elf, DLP_ELF_SYMTAB, DLP_ELF_FUNC, DLP_ELF_EXACT, "slot_tp_iternext",
+			      ret);
+	if (!err)
+		return 0;
+	search = calloc(1, sizeof(*search));
+	if (!search)
+		return -ENOMEM;
+	search->elf = elf;
+	search->meth_off = SLOT_FUNCTION_OFF;
+	err = find_named(search, "__next__");
+	if (!err)
+		err = pick_slot(search, &addr);
+	return err ? err : fill(elf, addr, "__next__", "slot table", ret);
 }
 
 int dlp_elf_find_pickle_loads(const struct dlp_elf *elf, struct dlp_elf_sym *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * C functions that Python calls by name, found through CPython's method tables
- * (struct PyMethodDef), for builds without their symbols. Knows nothing of processes.
+ * (struct PyMethodDef, slotdefs), for builds without their symbols. Knows nothing of processes.
  */
 #ifndef DLP_ELF_METHOD_H
 #define DLP_ELF_METHOD_H
@@ -22,6 +22,12 @@ struct dlp_elf_method {
  */
 int dlp_elf_find_method(const struct dlp_elf *elf, const struct dlp_elf_method *method,
 			struct dlp_elf_sym *ret);
+
+/*
+ * slot_tp_iternext, which every `for` and next() over an object of a Python class goes through: by
+ * its name in .symtab, else by the entry of "__next__" in typeobject.c's slotdefs.
+ */
+int dlp_elf_find_next_slot(const struct dlp_elf *elf, struct dlp_elf_sym *ret);
 
 /*
  * pickle.loads as C: _pickle_loads in .symtab, else by its method table.

@@ -73,20 +73,37 @@ void dlp_hist_merge(struct dlp_hist *dst, const struct dlp_hist *src)
 		count_up(&dst->bucket[i], src->bucket[i]);
 }
 
-uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
+void dlp_hist_less(struct dlp_hist *hist, const struct dlp_hist *before)
 {
-	uint64_t rank, below = 0, value = hist->max_ns;
+	size_t low = DLP_HIST_BUCKETS, high = 0;
+	uint64_t top;
 
-	if (!hist->cnt)
-		return 0;
-	if (!(q > 0))
-		return hist->min_ns;
-	if (q >= 1)
-		return hist->max_ns;
-	/* nearest rank: the smallest entry with at least q of all at or below it */
-	rank = (uint64_t)(q * (double)hist->cnt);
-	if ((double)rank < q * (double)hist->cnt)
-		rank++;
+	hist->cnt -= before->cnt;
+	hist->sum_ns -= before->sum_ns;
+	for (size_t i = 0; i < DLP_HIST_BUCKETS; i++) {
+		hist->bucket[i] -= before->bucket[i];
+		if (!hist->bucket[i])
+			continue;
+		low = i < low ? i : low;
+		high = i;
+	}
+	if (!hist->cnt) {
+		hist->min_ns = hist->max_ns = 0;
+		return;
+	}
+	/* one that is beyond all there was before is exact */
+	top = bucket_low(high) + bucket_width(high) - 1;
+	if (hist->max_ns <= before->max_ns && top < hist->max_ns)
+		hist->max_ns = top;
+	if (before->cnt && hist->min_ns >= before->min_ns && bucket_low(low) > hist->min_ns)
+		hist->min_ns = bucket_low(low);
+}
+
+/* The entry of this rank, the smallest being 1. */
+static uint64_t entry_at(const struct dlp_hist *hist, uint64_t rank)
+{
+	uint64_t below = 0, value = hist->max_ns;
+
 	for (size_t i = 0; i < DLP_HIST_BUCKETS; i++) {
 		below += hist->bucket[i];
 		if (below < rank)
@@ -99,6 +116,28 @@ uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
 	if (value > hist->max_ns)
 		value = hist->max_ns;
 	return value < hist->min_ns ? hist->min_ns : value;
+}
+
+uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q)
+{
+	uint64_t rank;
+
+	if (!hist->cnt)
+		return 0;
+	if (!(q > 0))
+		return hist->min_ns;
+	if (q >= 1)
+		return hist->max_ns;
+	/* nearest rank: the smallest entry with at least q of all at or below it */
+	rank = (uint64_t)(q * (double)hist->cnt);
+	if ((double)rank < q * (double)hist->cnt)
+		rank++;
+	if (q == 0.5 && hist->cnt % 2 == 0) {
+		uint64_t low = entry_at(hist, rank), high = entry_at(hist, rank + 1);
+
+		return low + (high - low) / 2;
+	}
+	return entry_at(hist, rank);
 }
 
 uint64_t dlp_hist_count_from(const struct dlp_hist *hist, uint64_t ns)

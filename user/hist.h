@@ -26,7 +26,13 @@ void dlp_hist_add(struct dlp_hist *hist, uint64_t ns);
 void dlp_hist_add_times(struct dlp_hist *hist, uint64_t ns, uint32_t times);
 /* Moves all of src's counts into dst. */
 void dlp_hist_merge(struct dlp_hist *dst, const struct dlp_hist *src);
-/* Value below which the fraction q (0..1) of the entries lies; 0 when empty; never above max_ns. */
+/* Takes out counts that were in it before; the largest and least are as exact as their buckets. */
+void dlp_hist_less(struct dlp_hist *hist, const struct dlp_hist *before);
+/*
+ * Value below which the fraction q (0..1) of the entries lies; 0 when empty; never above max_ns.
+ * The median (q = 0.5) of an even number of entries is the mean of the two in the middle: batches
+ * that are ready and batches that are not make two groups of durations with nothing between.
+ */
 uint64_t dlp_hist_quantile(const struct dlp_hist *hist, double q);
 /* Number of entries in buckets that lie wholly at or above ns. */
 uint64_t dlp_hist_count_from(const struct dlp_hist *hist, uint64_t ns);

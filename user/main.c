@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "diff_command.h"
 #include "log.h"
 #include "profile.h"
 #include "replay_command.h"
@@ -16,6 +17,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "report"))
 		return dlp_report_command(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "diff"))
+		return dlp_diff_command(argc - 1, argv + 1);
 	if (dlp_cli_parse(argc, argv, &options, error, sizeof(error))) {
 		dlp_complain("%s", error);
 		return DLP_EXIT_USAGE;

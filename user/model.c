@@ -65,6 +65,7 @@ void dlp_model_free(struct dlp_model *model)
 	dlp_queues_fini(model);
 	dlp_threads_fini(model);
 	dlp_stages_fini(model);
+	dlp_identities_fini(model);
 	dlp_map_fini(&model->priv->by_pid);
 	dlp_map_fini(&model->priv->by_label);
 	free(model->priv->labels);
@@ -82,7 +83,7 @@ static void interval_start(struct dlp_model *model, uint64_t ts_ns)
 	model->priv->exposed_before = model->exposed_ns;
 }
 
-/* Waits for batches whose end is not known: it will not be any more. */
+/* What waits for something to happen first: it will not any more. */
 static void settle_all(struct dlp_model *model)
 {
 	for (size_t i = 0; i < model->thread_cnt; i++) {
@@ -91,6 +92,7 @@ static void settle_all(struct dlp_model *model)
 		if (state && state->owed.loader)
 			dlp_exposed_settle(model, state, 0);
 	}
+	dlp_idle_close(model);
 }
 
 static void apply_window(struct dlp_model *model, const struct dlp_ev_window *ev)
@@ -163,7 +165,6 @@ static void apply_wait(struct dlp_model *model, const struct dlp_ev_wait *ev)
 	thread = dlp_thread_find(model, ev->hdr.tid);
 	if (thread)
 		dlp_produce_end_at(model, thread, ev->start_ns);
-	dlp_idle_note(model, ev->hdr.tgid, ev->start_ns, ev->hdr.ts_ns);
 }
 
 static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)

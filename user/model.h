@@ -147,7 +147,9 @@ struct dlp_loader {
 	uint32_t prefetch;	 /* most batches in flight; 0 = unknown */
 	uint64_t iterator_cnt;	 /* all of them, folded ones included */
 	uint64_t batch_cnt;	 /* delivered */
-	struct dlp_hist getnext; /* calls that ended in the window */
+	struct dlp_hist getnext; /* calls that lie in the window */
+	/* calls that ended in it, but began before it, and their time in it */
+	uint64_t straddle_cnt, straddle_ns;
 	struct dlp_longest getnext_longest;
 	struct dlp_clock getnext_split;
 	struct dlp_hist batch_time; /* start of GetNext k minus start of GetNext k-1, one epoch */

@@ -13,8 +13,6 @@
 #define LOOK_BACK 32
 /* How far a batch may lag behind delivered ones before it counts as lost. */
 #define LATE_MAX 1024
-/* A result that was not returned within this time was not wanted: time enough to wake up. */
-#define WAITED_NS 1000000
 /* Calls until the largest number in flight is believed, besides twice that number. */
 #define SETTLE_MIN 64
 #define SETTLE_FRESH 4
@@ -187,22 +185,30 @@ static struct dlp_iterator *choose(struct dlp_model *model, const struct dlp_thr
 	return best;
 }
 
-/* Starting up: of some worker it is not known yet what it was asked for. */
-static bool unlinked(const struct dlp_iterator *it)
+/* Were events lost? The kernel's side tells at each interval. */
+bool dlp_lossy(const struct dlp_model *model)
 {
-	return it->next_index == 0 && it->num_workers > (int)it->state->pipe_cnt;
+	return model->getnext_lost || model->counters.value[DLP_CNT_RING_FULL] ||
+	       model->counters.recursion_misses;
+}
+
+/* Starting up: of some worker it is not known yet what it was asked for. */
+static bool unlinked(const struct dlp_model *model, const struct dlp_iterator *it)
+{
+	return it->num_workers > (int)it->state->pipe_cnt && (!it->next_index || !dlp_lossy(model));
 }
 
 /* The call read a result itself: reads stop at the batch to return. */
-static struct dlp_batch *pick_read(struct dlp_iterator *it, struct dlp_batch *due,
-				   struct dlp_batch *read, const struct dlp_call *call)
+static struct dlp_batch *pick_read(const struct dlp_model *model, struct dlp_iterator *it,
+				   struct dlp_batch *due, struct dlp_batch *read,
+				   const struct dlp_call *call)
 {
 	const struct dlp_iterator_state *own = it->state;
 
 	if (due == read)
 		return read;
 	if (!due) {
-		it->unordered |= unlinked(it);
+		it->unordered |= unlinked(model, it);
 		return read;
 	}
 	/* it had been received before: then it was returned by a call we did not see */
@@ -215,8 +221,8 @@ static struct dlp_batch *pick_read(struct dlp_iterator *it, struct dlp_batch *du
 }
 
 /* The call read nothing itself: what it returned had been read before, or by another thread. */
-static struct dlp_batch *pick_kept(struct dlp_iterator *it, struct dlp_batch *due,
-				   const struct dlp_call *call)
+static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_iterator *it,
+				   struct dlp_batch *due, const struct dlp_call *call)
 {
 	struct dlp_batch *oldest;
 
@@ -226,10 +232,17 @@ static struct dlp_batch *pick_kept(struct dlp_iterator *it, struct dlp_batch *du
 	if (!oldest || it->state->in_order)
 		return due;
 	/* nothing at all was seen of the due one: lost events say less than the order */
-	if (!due && oldest->index > it->next_index && !it->unordered && !unlinked(it))
+	if (!due && oldest->index > it->next_index && !it->unordered && !unlinked(model, it))
 		return NULL;
 	it->unordered |= oldest != due;
 	return oldest;
+}
+
+/* Its workers were told to end, or ended, in this call. */
+static bool closed_in(const struct dlp_iterator *it, const struct dlp_call *call)
+{
+	return within(call, it->state->final_ns) ||
+	       (it->ended && within(call, it->state->ended_ns));
 }
 
 /* What the call returned: *ret_index, and its batch where that is known; false = nothing. */
@@ -239,19 +252,19 @@ static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 {
 	const struct dlp_iterator_state *own = it->state;
 	struct dlp_batch *due = due_batch(model, it), *batch;
-	bool closed = within(call, own->final_ns) || (it->ended && within(call, own->ended_ns));
+	bool closed = closed_in(it, call);
 
 	*ret_batch = NULL;
 	*ret_index = -1;
 	if (state->recv_iterator == it->id && within(call, state->recv_ns) && !state->recv_end) {
 		batch = dlp_batch_find(it, state->recv_index);
-		*ret_batch = batch ? pick_read(it, due, batch, call) : NULL;
+		*ret_batch = batch ? pick_read(model, it, due, batch, call) : NULL;
 		*ret_index = *ret_batch ? (*ret_batch)->index : state->recv_index;
 		return true;
 	}
 	if (it->next_index < 0)
 		return !closed;
-	batch = pick_kept(it, due, call);
+	batch = pick_kept(model, it, due, call);
 	if (!batch && (closed || exhausted(model, it)))
 		return false;
 	*ret_batch = batch;
@@ -287,13 +300,6 @@ static bool settled(const struct dlp_iterator *it)
 	return it->state->settling > 2 * (uint64_t)it->in_flight_max + SETTLE_MIN;
 }
 
-/* Were events lost? The kernel's side tells at each interval. */
-static bool lossy(const struct dlp_model *model)
-{
-	return model->getnext_lost || model->counters.value[DLP_CNT_RING_FULL] ||
-	       model->counters.recursion_misses;
-}
-
 /*
  * torch never has more than prefetch x workers in flight. Once that number is settled, more than
  * that means that deliveries were lost: catch up.
@@ -318,7 +324,7 @@ static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
 			loader->prefetch = it->in_flight_max;
 		return;
 	}
-	if (!lossy(model))
+	if (!dlp_lossy(model))
 		return;
 	if (!it->unordered) {
 		least = next - (int64_t)it->in_flight_max;
@@ -367,20 +373,6 @@ static int32_t note_ready(struct dlp_model *model, struct dlp_iterator *it,
 	return (int32_t)ready;
 }
 
-/* Did the call wait for this batch while it could have had another one? Then order matters. */
-static bool waited_for(const struct dlp_iterator *it, const struct dlp_batch *batch,
-		       const struct dlp_call *call)
-{
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		uint64_t could_ns = dlp_max(it->batches[i].received_ns, call->start_ns);
-
-		if (it->batches[i].received_ns && !it->batches[i].end_mark &&
-		    could_ns + WAITED_NS < batch->received_ns)
-			return true;
-	}
-	return false;
-}
-
 /* Takes the delivered batch out and moves on to the next one. */
 static void advance(struct dlp_iterator *it, int64_t index, struct dlp_batch *batch,
 		    const struct dlp_call *call)
@@ -388,7 +380,7 @@ static void advance(struct dlp_iterator *it, int64_t index, struct dlp_batch *ba
 	struct dlp_iterator_state *own = it->state;
 
 	if (batch && !own->in_order && !it->unordered && batch->received_ns)
-		own->in_order = waited_for(it, batch, call);
+		own->in_order = dlp_batch_waited(it, batch, call);
 	if (batch)
 		dlp_batch_del(it, batch);
 	if (it->unordered) {
@@ -468,8 +460,13 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 			loader->sums.calls++;
 			dlp_clock_add(&loader->sums.inside, call->split);
 		}
-		dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
-		dlp_longest_add(&loader->getnext_longest, interval);
+		if (call->start_ns >= model->start_ns) {
+			dlp_hist_add(&loader->getnext, interval->end_ns - interval->start_ns);
+			dlp_longest_add(&loader->getnext_longest, interval);
+		} else {
+			loader->straddle_cnt++;
+			loader->straddle_ns += dlp_less(call->end_ns, model->start_ns);
+		}
 		dlp_clock_add(&loader->getnext_split, call->split);
 		if (loader->last_start_ns && call->start_ns >= loader->last_start_ns) {
 			step.start_ns = loader->last_start_ns;
@@ -539,6 +536,8 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	note_settings(model, it, call);
 	note_call(model, it, call, &interval, data);
 	dlp_phase_call(model, it, call, data);
+	/* an end that is only concluded may be a loss of messages */
+	err = data || closed_in(it, call) ? dlp_identity_call(model, it, !data, index) : 0;
 	if (model->watch)
 		dlp_watch_call(model, it, call, data);
 	it->state->calls++;
@@ -547,7 +546,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 	note_order(model, state, it->id);
 	state->last_end_ns = dlp_max(state->last_end_ns, call->end_ns);
 	state->recv_first_ns = 0;
-	return 0;
+	return err;
 }
 
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)

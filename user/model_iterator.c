@@ -6,6 +6,9 @@
 
 #include "model_priv.h"
 
+/* A result that was not returned within this time was not wanted: time enough to wake up. */
+#define WAITED_NS 1000000
+
 struct dlp_iterator *dlp_iterator_find(struct dlp_model *model, uint32_t id)
 {
 	size_t low = 0, high = model->iterator_cnt;
@@ -228,4 +231,41 @@ void dlp_batch_del(struct dlp_iterator *it, struct dlp_batch *batch)
 
 	it->batch_cnt--;
 	memmove(batch, batch + 1, (it->batch_cnt - at) * sizeof(*batch));
+}
+
+/*
+ * When could it have been returned? The thread that reads for others (pin_memory) hands it over
+ * some time after its message, but before it reads the next one.
+ */
+static uint64_t handed_ns(const struct dlp_iterator *it, const struct dlp_batch *batch,
+			  const struct dlp_call *call)
+{
+	uint64_t ret = UINT64_MAX;
+
+	if (it->state->recv_tid == call->tid)
+		return batch->received_ns;
+	for (size_t i = 0; i < it->batch_cnt; i++) {
+		uint64_t next_ns = it->batches[i].received_ns;
+
+		if (next_ns > batch->received_ns && next_ns < ret)
+			ret = next_ns;
+	}
+	return ret;
+}
+
+bool dlp_batch_waited(const struct dlp_iterator *it, const struct dlp_batch *batch,
+		      const struct dlp_call *call)
+{
+	for (size_t i = 0; i < it->batch_cnt; i++) {
+		const struct dlp_batch *other = &it->batches[i];
+
+		/* read later, so handed over later */
+		if (!other->received_ns || other->end_mark ||
+		    other->received_ns >= batch->received_ns)
+			continue;
+		if (dlp_max(handed_ns(it, other, call), call->start_ns) + WAITED_NS <
+		    batch->received_ns)
+			return true;
+	}
+	return false;
 }

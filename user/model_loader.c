@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The model's loaders: which iterators belong to one DataLoader. Told apart by label, thread and
- * number of workers, and by being alive at the same time.
+ * number of workers, by being alive at the same time, and by their batches (model_identity.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -88,9 +88,21 @@ static struct dlp_loader *loader_new(struct dlp_model *model, uint32_t tid, uint
 	return loader;
 }
 
-/* Has another iterator that is in use: then this one belongs to a different DataLoader. */
-static bool occupied(const struct dlp_model *model, const struct dlp_loader *loader,
-		     const struct dlp_iterator *it)
+struct dlp_loader *dlp_loader_like(struct dlp_model *model, const struct dlp_loader *like,
+				   int *err)
+{
+	struct dlp_loader settings = *like, *loader;
+
+	loader = loader_new(model, settings.tid, settings.label, err);
+	if (!loader)
+		return NULL;
+	loader->num_workers = settings.num_workers;
+	loader->workers_known = settings.workers_known;
+	return loader;
+}
+
+bool dlp_loader_occupied(const struct dlp_model *model, const struct dlp_loader *loader,
+			 const struct dlp_iterator *it)
 {
 	for (size_t i = model->iterator_cnt; i-- > 0;) {
 		const struct dlp_iterator *other = &model->iterators[i];
@@ -105,6 +117,8 @@ static bool occupied(const struct dlp_model *model, const struct dlp_loader *loa
 static struct dlp_loader *loader_for(struct dlp_model *model, const struct dlp_iterator *it,
 				     uint32_t tid, uint32_t label)
 {
+	struct dlp_loader *best = NULL;
+
 	for (size_t i = 0; i < model->loader_cnt; i++) {
 		struct dlp_loader *loader = &model->loaders[i];
 
@@ -113,10 +127,13 @@ static struct dlp_loader *loader_for(struct dlp_model *model, const struct dlp_i
 		if (it->num_workers >= 0 && loader->workers_known &&
 		    loader->num_workers != it->num_workers)
 			continue;
-		if (!occupied(model, loader, it))
-			return loader;
+		if (dlp_loader_occupied(model, loader, it) ||
+		    !dlp_identity_fits(model, loader, it))
+			continue;
+		if (!best || dlp_identity_rather(model, it, loader, best))
+			best = loader;
 	}
-	return NULL;
+	return best;
 }
 
 /*
@@ -157,6 +174,9 @@ int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t t
 		loader = loader_new(model, tid, label, &err);
 	if (!loader)
 		return err;
+	err = dlp_identity_bind(model, it, loader);
+	if (err)
+		return err;
 	it->state->bound = true;
 	it->state->label = label;
 	it->tid = tid;
@@ -172,7 +192,7 @@ int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t t
 		absorb_plain(model, loader, it);
 	for (size_t i = 0; it->worker_cnt && i < model->worker_cnt; i++) {
 		if (model->workers[i].iterator == it->id)
-			model->workers[i].loader = loader->id;
+			dlp_worker_bind(&model->workers[i], loader);
 	}
 	if (it->pipe)
 		dlp_iterator_workers(model, it, 0);

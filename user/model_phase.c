@@ -51,7 +51,7 @@ static void whole_call(struct dlp_model *model, const struct dlp_loader *loader,
 	phase->exposed_ns = phase->end_ns - phase->start_ns;
 }
 
-static void close_steady(struct dlp_model *model, struct dlp_loader *loader)
+void dlp_phase_close(struct dlp_model *model, struct dlp_loader *loader)
 {
 	struct dlp_phase *phase;
 
@@ -97,11 +97,11 @@ void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 	if (!loader || !call->counts || !call->outer)
 		return;
 	if (first) {
-		close_steady(model, loader);
+		dlp_phase_close(model, loader);
 		loader->epoch_cnt++;
 	}
 	if (!data) {
-		close_steady(model, loader);
+		dlp_phase_close(model, loader);
 		whole_call(model, loader, DLP_PHASE_EPOCH_END, call);
 		return;
 	}
@@ -116,4 +116,18 @@ void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		loader->steady_batches++;
 	}
 	loader->steady_end_ns = call->end_ns;
+}
+
+void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_loader *before, const struct dlp_loader *to)
+{
+	for (size_t i = 0; i < DLP_MODEL_PHASES_MAX && i < model->phase_cnt; i++) {
+		struct dlp_phase *phase = &model->phases[i];
+
+		if (phase->loader != before->id ||
+		    phase->start_ns < dlp_max(it->start_ns, model->start_ns))
+			continue;
+		phase->loader = to->id;
+		phase->epoch = phase->epoch - before->epoch_cnt + to->epoch_cnt;
+	}
 }

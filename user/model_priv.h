@@ -55,6 +55,7 @@ struct dlp_iterator_state {
 	uint64_t reset_ns; /* when its epoch began; 0 = before we looked */
 	uint64_t calls;	   /* GetNext calls since then */
 	bool over;	   /* the newest of them ended the epoch */
+	uint64_t ask_min, ask_max; /* bytes of its first index messages; 0 = none seen */
 	uint64_t settling; /* calls by which in_flight_max was measured */
 	uint64_t final_ns; /* newest final signal to its workers */
 	uint64_t finals_ns; /* first one of those sent in a row */
@@ -73,11 +74,19 @@ struct dlp_iterator_state {
 struct dlp_owed {
 	uint32_t loader; /* 0 = nothing owed */
 	int64_t index;
-	uint64_t from_ns, received_ns; /* waited between these, */
-	uint64_t wait_ns;	       /* blocked for so long of it */
-	uint64_t ready_ns;	       /* when a later batch stood ready; UINT64_MAX = none did */
-	uint64_t sent_ns;
+	uint64_t from_ns, sent_ns; /* waited between these, */
+	uint64_t wait_ns;	   /* blocked for so long of it */
+	uint64_t ready_ns;	   /* when a later batch stood ready; UINT64_MAX = none did */
 };
+
+/* A thread makes an iterator: semaphores, processes, then threads that ask for batches. */
+struct dlp_init {
+	uint64_t start_ns, last_ns; /* first and newest thing seen of it */
+	uint64_t forked_ns;	    /* newest process; 0 = none */
+	bool queues;		    /* began with semaphores */
+};
+/* More than are made before the first of them is called. */
+#define DLP_INITS_MAX 8
 
 /* Bookkeeping of threads that run GetNext or produce batches. */
 #define DLP_RECENT_MAX 64
@@ -98,18 +107,20 @@ struct dlp_thread_state {
 	/* its clock at that result, and at the first one since its last GetNext */
 	struct dlp_clock recv_clock, recv_first_clock;
 	uint64_t recv_first_ns; /* 0 = none since then */
-	/* iter(loader) under way: semaphores are being made, workers started */
-	uint64_t sem_first_ns, sem_last_ns; /* of those made in a row */
+	/* semaphores made in a row, no process started meanwhile */
+	uint64_t sem_first_ns, sem_last_ns;
 	unsigned int sem_cnt;
-	uint64_t init_start_ns; /* 0 = not under way */
-	uint64_t fork_first_ns; /* first process it started since its last GetNext; 0 = none */
-	uint64_t init_last_ns;	/* newest thing seen of it on this thread */
+	/* iter(loader) as it seems, of loaders not called yet; init_cnt of them, oldest first */
+	struct dlp_init init[DLP_INITS_MAX];
+	size_t init_cnt;
 	uint64_t down_until_ns; /* teardown is accounted for up to here */
 	/* a worker's main thread: its first batch of the window, when it was born in it */
 	uint64_t first_taken_ns;
 	int64_t first_index;
 	struct dlp_clock first_clock;
 	struct dlp_usage first_usage;
+	uint64_t idle_ns;    /* idle time that its loader has been told of, */
+	bool idle_set;	     /* if so */
 	struct dlp_owed owed;
 	/* producing a batch (worker's main thread) */
 	int64_t index; /* -1 = none */
@@ -134,15 +145,41 @@ struct dlp_label {
 #define DLP_SENDS_MAX 64
 #define DLP_CLOSING_MAX 16
 
-/* A worker was idle, or its loader was called. */
+/* A worker was idle. */
 struct dlp_idle {
-	uint32_t loader;
+	uint32_t pid;
 	uint64_t from_ns, to_ns;
 };
-/* Workers that become busy within one GetNext call. */
+/* Idle times that wait for the end of the call in which they ended; with more the oldest goes. */
 #define DLP_IDLE_MAX 256
-/* An idle time rarely spans more. */
-#define DLP_CALLS_MAX 64
+
+/* Calls of one loader that followed each other, and how long they took of that time. */
+struct dlp_called {
+	uint64_t from_ns, to_ns, in_ns;
+};
+/* The newest are kept one by one, older ones together: an idle time can span a whole epoch. */
+#define DLP_CALLED_MAX 64
+
+struct dlp_calls {
+	struct dlp_called called[DLP_CALLED_MAX]; /* cnt of them, oldest first */
+	size_t cnt;
+};
+
+/* What tells a loader from another one of the same kind, see model_identity.c. */
+struct dlp_identity {
+	uint64_t ask_min, ask_max;     /* bytes of the first index messages; 0 = not known */
+	uint64_t epoch_min, epoch_max; /* batches of its whole epochs; 0 = there was none yet */
+	uint64_t reached;  /* most batches of an epoch, cut short or not, before the newest one; */
+	uint64_t reaching; /* the same of that one */
+	bool varies;	   /* the lengths of its epochs say nothing */
+	uint32_t next;	   /* loader that came after it the last time; 0 = none did yet */
+	uint32_t prior;	   /* and before it */
+	uint64_t turn;	   /* when it was bound last; grows; 0 = never */
+	uint32_t iterator; /* that was bound last; 0 = it has gone to another loader */
+	/* the account, the sizes and the turn as they were before that */
+	struct dlp_loader *before; /* owned; NULL = none */
+	uint64_t old_ask_min, old_ask_max, old_turn;
+};
 
 struct dlp_model_priv {
 	bool open;
@@ -177,8 +214,9 @@ struct dlp_model_priv {
 	size_t closing_cnt;
 	struct dlp_idle idle[DLP_IDLE_MAX]; /* idle times not set against GetNext calls yet */
 	size_t idle_cnt;
-	struct dlp_idle calls[DLP_CALLS_MAX]; /* newest GetNext calls; ring */
-	size_t call_cnt;
+	struct dlp_calls calls[DLP_MODEL_LOADERS_MAX]; /* by position of the loader */
+	struct dlp_identity identity[DLP_MODEL_LOADERS_MAX]; /* likewise */
+	uint64_t turns; /* given so far */
 	struct dlp_interval_stats now; /* of the interval that runs */
 	uint64_t exposed_before;       /* exposed_ns when it began */
 };
@@ -204,6 +242,15 @@ static inline uint64_t dlp_max(uint64_t a, uint64_t b)
 }
 
 void dlp_clock_add(struct dlp_clock *to, const struct dlp_clock *what);
+static inline uint64_t dlp_clock_sum(const struct dlp_clock *clock)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < DLP_ST_MAX; i++)
+		sum += clock->ns[i];
+	return sum;
+}
+
 /* Per state, not below 0. */
 struct dlp_clock dlp_clock_less(const struct dlp_clock *a, const struct dlp_clock *b);
 
@@ -239,6 +286,12 @@ int dlp_worker_proc(struct dlp_model *model, const struct dlp_ev_proc *ev);
 /* Its main thread's clock was read. */
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 		     const struct dlp_thread *thread);
+/* Its main thread's clock and usage, of a reading or a message, go to its loader's account. */
+void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
+		       const struct dlp_thread *thread, const struct dlp_clock *clock,
+		       const struct dlp_usage *usage);
+/* Its iterator has turned out to be this loader's. */
+void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader);
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
 		     uint32_t exit_code);
@@ -278,11 +331,20 @@ struct dlp_batch *dlp_batch_find(const struct dlp_iterator *it, int64_t index);
 struct dlp_batch *dlp_batch_get(struct dlp_model *model, struct dlp_iterator *it, int64_t index,
 				int *err);
 void dlp_batch_del(struct dlp_iterator *it, struct dlp_batch *batch);
+/* Did the call wait for this batch while it could have had another one? Then order matters. */
+bool dlp_batch_waited(const struct dlp_iterator *it, const struct dlp_batch *batch,
+		      const struct dlp_call *call);
 
 /* model_loader.c */
 /* Ties the iterator to the loader it belongs to; 0, -ENOMEM, -ENOSPC. */
 int dlp_loader_bind(struct dlp_model *model, struct dlp_iterator *it, uint32_t tid, uint32_t label);
 struct dlp_loader *dlp_loader_find(struct dlp_model *model, uint32_t id);
+/* Another one of the same kind; NULL: *err = -ENOMEM, -ENOSPC. Moves the array of loaders. */
+struct dlp_loader *dlp_loader_like(struct dlp_model *model, const struct dlp_loader *like,
+				   int *err);
+/* Has another iterator that is in use: then this one belongs to a different DataLoader. */
+bool dlp_loader_occupied(const struct dlp_model *model, const struct dlp_loader *loader,
+			 const struct dlp_iterator *it);
 /* The iterator without messages of this label and thread; made if need be. */
 struct dlp_iterator *dlp_loader_plain(struct dlp_model *model, const struct dlp_call *call,
 				      int *err);
@@ -290,6 +352,25 @@ void dlp_loader_label(struct dlp_model *model, const struct dlp_label *label);
 /* Class of the iterator that a label names; length in *ret_len, 0 = not such a label. */
 const char *dlp_label_type(const char *text, size_t *ret_len);
 bool dlp_label_single(const struct dlp_model *model, uint32_t label);
+
+/* model_identity.c */
+/* An index message for this iterator, so large. */
+void dlp_identity_ask(struct dlp_iterator *it, uint64_t bytes);
+/* Can the iterator be this loader's, by the size of its batches? */
+bool dlp_identity_fits(const struct dlp_model *model, const struct dlp_loader *loader,
+		       const struct dlp_iterator *it);
+/* Of two that it can be, is it rather a's than b's? */
+bool dlp_identity_rather(const struct dlp_model *model, const struct dlp_iterator *it,
+			 const struct dlp_loader *a, const struct dlp_loader *b);
+/* Before the iterator adds anything to the loader's account. 0 or -ENOMEM. */
+int dlp_identity_bind(struct dlp_model *model, const struct dlp_iterator *it,
+		      struct dlp_loader *loader);
+/*
+ * A call returned the batch (-1 = which one is not known), or ended the epoch and its workers. May
+ * find that the iterator is another loader's, and moves the array of loaders then. 0 or -ENOMEM.
+ */
+int dlp_identity_call(struct dlp_model *model, struct dlp_iterator *it, bool over, int64_t index);
+void dlp_identities_fini(struct dlp_model *model);
 
 /* model_system.c */
 void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev);
@@ -304,9 +385,14 @@ void dlp_exposed_end(struct dlp_model *model, struct dlp_iterator *it, const str
 /* The worker's main thread was done with the batch at produced_ns (0 = when is not known). */
 void dlp_exposed_settle(struct dlp_model *model, struct dlp_thread_state *state,
 			uint64_t produced_ns);
-void dlp_idle_note(struct dlp_model *model, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
+
+/* model_idle.c: the idle times of workers, set against the calls of their loader */
+/* A worker's main thread was idle last before this time, as its clock then tells. */
+void dlp_idle_note(struct dlp_model *model, const struct dlp_thread *thread, uint64_t ts_ns,
+		   const struct dlp_clock *clock);
 /* A call of this loader ended: the idle times before it are set against it. */
 void dlp_idle_call(struct dlp_model *model, uint32_t loader, const struct dlp_call *call);
+void dlp_idle_close(struct dlp_model *model); /* no further call will end */
 
 /* model_startup.c: time spent on making and ending iterators, outside GetNext */
 int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev);
@@ -320,11 +406,17 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 /* model_phase.c */
 void dlp_phase_birth(struct dlp_model *model, const struct dlp_loader *loader,
 		     const struct dlp_interval *init);
+/* The loader's epoch is over, though its end was not seen. */
+void dlp_phase_close(struct dlp_model *model, struct dlp_loader *loader);
+/* The iterator's phases, of the loader's account as of `before` on, are another loader's. */
+void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,
+		    const struct dlp_loader *before, const struct dlp_loader *to);
 /* Before the call is noted in its iterator. */
 void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		    const struct dlp_call *call, bool data);
 
 /* model_getnext.c */
+bool dlp_lossy(const struct dlp_model *model); /* were events lost, as far as told yet? */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
 
 /* model_watch.c */

@@ -31,6 +31,7 @@ static int note_ask(struct dlp_model *model, struct dlp_iterator *it, uint32_t w
 
 	if (ask->index > it->state->max_index)
 		it->state->max_index = ask->index;
+	dlp_identity_ask(it, ask->bytes);
 	/* delivered before its pipe was known to belong here */
 	if (ask->index < it->next_index && !it->unordered && !dlp_batch_find(it, ask->index))
 		return 0;
@@ -224,6 +225,18 @@ static struct dlp_pipe *pipe_of_worker(struct dlp_model *model, struct dlp_threa
 	return pipe ? pipe : pipe_by_message(model, thread, ev, index);
 }
 
+/* A worker's main thread has read a message: until then it was busy, and last of all idle. */
+static void note_clock(struct dlp_model *model, const struct dlp_thread *thread,
+		       const struct dlp_ev_msg *ev)
+{
+	const struct dlp_usage usage = { ev->minflt, ev->utime_ns, ev->stime_ns };
+	struct dlp_worker *worker = dlp_worker_find(model, thread->tid);
+
+	if (worker && !worker->died_ns)
+		dlp_worker_charge(model, worker, thread, &ev->clock, &usage);
+	dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
+}
+
 /* A worker's main thread has read a message that is not a batch index. */
 static void taken_other(struct dlp_model *model, const struct dlp_ev_msg *ev,
 			struct dlp_thread *thread, enum dlp_msg_type type)
@@ -236,8 +249,23 @@ static void taken_other(struct dlp_model *model, const struct dlp_ev_msg *ev,
 	if (!pipe || (ev->inode && ev->inode != pipe->inode))
 		return;
 	/* None can be a user's pickle as well: believed only when the trainer has sent one */
-	if (type == DLP_MSG_RESUME || (type == DLP_MSG_FINAL && pipe->final))
-		dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
+	if (type != DLP_MSG_RESUME && (type != DLP_MSG_FINAL || !pipe->final))
+		return;
+	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
+	note_clock(model, thread, ev);
+}
+
+/* The first batch it was asked for: until then it was getting ready. */
+static void note_first(const struct dlp_thread *thread, const struct dlp_ev_msg *ev, int64_t index)
+{
+	struct dlp_thread_state *state = thread->state_priv;
+
+	if (!thread->born_ns || state->first_taken_ns)
+		return;
+	state->first_taken_ns = ev->hdr.ts_ns;
+	state->first_index = index;
+	state->first_clock = ev->clock;
+	state->first_usage = (struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
 }
 
 /* A worker reads from its index pipe. */
@@ -284,13 +312,8 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		}
 	}
 	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
-	if (thread->born_ns && !thread->state_priv->first_taken_ns) {
-		thread->state_priv->first_taken_ns = ev->hdr.ts_ns;
-		thread->state_priv->first_index = index;
-		thread->state_priv->first_clock = ev->clock;
-		thread->state_priv->first_usage =
-			(struct dlp_usage){ ev->minflt, ev->utime_ns, ev->stime_ns };
-	}
+	note_first(thread, ev, index);
+	note_clock(model, thread, ev);
 	dlp_produce_begin(thread, index, ev->hdr.ts_ns, &ev->clock);
 	dlp_ask_at(pipe, at)->taken_ns = ev->hdr.ts_ns;
 	pipe->taken = at + 1;

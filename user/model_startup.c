@@ -7,8 +7,10 @@
  * event, so that with one worker there are 11 at least.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "model_priv.h"
+#include "util.h"
 
 /* So many in a row are more than one queue or one event of the job's own. */
 #define SEMS_MIN 8
@@ -16,11 +18,33 @@
 #define SEMS_PAUSE_NS 250000000
 /* The final signals to the workers of one iterator are sent within that time of each other. */
 #define FINALS_PAUSE_NS 20000000
+/* Time stamps of different CPUs may be swapped by this much. */
+#define SKEW_NS 100000
+
+static struct dlp_init *init_new(struct dlp_thread_state *state, uint64_t start_ns)
+{
+	struct dlp_init *init;
+
+	if (state->init_cnt == DLP_INITS_MAX) {
+		state->init_cnt--;
+		memmove(&state->init[0], &state->init[1],
+			state->init_cnt * sizeof(state->init[0]));
+	}
+	init = &state->init[state->init_cnt++];
+	*init = (struct dlp_init){ .start_ns = start_ns };
+	return init;
+}
+
+static struct dlp_init *init_newest(struct dlp_thread_state *state)
+{
+	return state->init_cnt ? &state->init[state->init_cnt - 1] : NULL;
+}
 
 int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 {
 	struct dlp_thread_state *state;
 	struct dlp_thread *thread;
+	struct dlp_init *init;
 	uint64_t now = ev->hdr.ts_ns;
 	int err;
 
@@ -37,9 +61,17 @@ int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 		state->sem_first_ns = now;
 	}
 	state->sem_last_ns = now;
-	if (++state->sem_cnt >= SEMS_MIN && !state->init_start_ns)
-		state->init_start_ns = state->sem_first_ns;
-	state->init_last_ns = now;
+	init = init_newest(state);
+	if (++state->sem_cnt == SEMS_MIN) {
+		/* queues without processes are not a loader's */
+		if (init && !init->forked_ns)
+			state->init_cnt--;
+		init = init_new(state, state->sem_first_ns);
+		init->queues = true;
+	}
+	/* behind a process they belong to what comes next */
+	if (init && !init->forked_ns)
+		init->last_ns = dlp_max(init->last_ns, now);
 	return 0;
 }
 
@@ -47,6 +79,7 @@ void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 {
 	struct dlp_thread_state *state;
 	struct dlp_thread *thread;
+	struct dlp_init *init;
 	int err;
 
 	if (ev->hdr.tgid != model->trainer_pid)
@@ -55,9 +88,16 @@ void dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	state = thread ? dlp_thread_state_get(thread) : NULL;
 	if (!state)
 		return;
-	if (!(ev->hdr.flags & DLP_FORK_THREAD) && !state->fork_first_ns)
-		state->fork_first_ns = ev->hdr.ts_ns;
-	state->init_last_ns = ev->hdr.ts_ns;
+	init = init_newest(state);
+	if (!(ev->hdr.flags & DLP_FORK_THREAD)) {
+		/* we came when the queues were made already, or do not see semaphores */
+		if (!init)
+			init = init_new(state, ev->hdr.ts_ns);
+		init->forked_ns = ev->hdr.ts_ns;
+		state->sem_cnt = 0;
+	}
+	if (init)
+		init->last_ns = dlp_max(init->last_ns, ev->hdr.ts_ns);
 }
 
 void dlp_startup_send(struct dlp_model *model, uint64_t ts_ns)
@@ -129,23 +169,81 @@ static void account_closing(struct dlp_model *model, struct dlp_thread_state *st
 	priv->closing_cnt = kept;
 }
 
+/* When the iterator's first worker was born; 0 = not seen. */
+static uint64_t born_ns(struct dlp_model *model, const struct dlp_iterator *it)
+{
+	uint64_t ret = 0;
+
+	for (uint32_t i = 0; i < it->worker_cnt && i < DLP_ARRAY_SIZE(it->worker_pid); i++) {
+		const struct dlp_thread *thread = dlp_thread_find(model, it->worker_pid[i]);
+
+		if (thread && thread->born_ns && (!ret || thread->born_ns < ret))
+			ret = thread->born_ns;
+	}
+	return ret;
+}
+
+/* Which of those under way has made this iterator: the one in which its workers were born. */
+static const struct dlp_init *init_of(struct dlp_model *model,
+				      const struct dlp_thread_state *state,
+				      const struct dlp_iterator *it)
+{
+	uint64_t born = born_ns(model, it);
+
+	for (size_t i = state->init_cnt; i-- > 0;) {
+		const struct dlp_init *init = &state->init[i];
+
+		/* a fork server's workers are not born by the trainer */
+		if (born ? born + SKEW_NS >= init->start_ns && born <= init->last_ns + SKEW_NS :
+			   init->queues)
+			return init;
+	}
+	return NULL;
+}
+
+static struct dlp_interval init_interval(const struct dlp_model *model,
+					 const struct dlp_thread_state *state,
+					 const struct dlp_init *init, const struct dlp_call *call)
+{
+	struct dlp_interval ret = {
+		.start_ns = init->start_ns,
+		.end_ns = init->last_ns,
+		.batch = -1,
+	};
+
+	/* the last one before the call: it has asked for its first batches, too */
+	if (init == &state->init[state->init_cnt - 1])
+		ret.end_ns = dlp_max(ret.end_ns, last_send(model->priv, call->start_ns));
+	if (ret.end_ns > call->start_ns)
+		ret.end_ns = call->start_ns;
+	return ret;
+}
+
+static void forget_init(struct dlp_thread_state *state, const struct dlp_init *init)
+{
+	size_t at = (size_t)(init - state->init);
+
+	/* older ones were not a loader's, or their loader is never called */
+	state->init_cnt -= at + 1;
+	memmove(&state->init[0], &state->init[at + 1], state->init_cnt * sizeof(state->init[0]));
+}
+
 void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 		      struct dlp_iterator *it, const struct dlp_call *call)
 {
 	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
-	struct dlp_interval interval = { .start_ns = state->init_start_ns, .batch = -1 };
+	const struct dlp_init *init;
+	struct dlp_interval interval;
 
 	account_closing(model, state, call);
-	/* we came when the queues were made already, or do not see semaphores */
-	if (!interval.start_ns && it->state->fresh)
-		interval.start_ns = state->fork_first_ns;
-	state->init_start_ns = state->fork_first_ns = 0;
-	state->sem_cnt = 0;
-	if (!interval.start_ns || interval.start_ns >= call->start_ns || it->state->calls || !loader)
+	/* in the middle of an epoch: whatever the thread has made since, it was not for this */
+	if (it->state->calls)
+		state->init_cnt = state->sem_cnt = 0;
+	init = init_of(model, state, it);
+	if (!init || init->start_ns >= call->start_ns || !loader)
 		return;
-	interval.end_ns = dlp_max(state->init_last_ns, last_send(model->priv, call->start_ns));
-	if (interval.end_ns > call->start_ns)
-		interval.end_ns = call->start_ns;
+	interval = init_interval(model, state, init, call);
+	forget_init(state, init);
 	it->init_ns = interval.end_ns - interval.start_ns;
 	it->start_ns = interval.start_ns < it->start_ns ? interval.start_ns : it->start_ns;
 	if (model->watch)

@@ -332,6 +332,8 @@ int dlp_thread_clock(struct dlp_model *model, const struct dlp_ev_clock *ev)
 	worker = dlp_worker_find(model, ev->hdr.tgid);
 	if (worker)
 		dlp_worker_read(model, worker, thread);
+	if (ev->state == DLP_ST_IDLE)
+		dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
 	return 0;
 }
 
@@ -366,6 +368,7 @@ int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 	if (!thread)
 		return err;
 	priv->dead_thread_cnt -= thread->dead;
+	fold_pool(model, thread);
 	free(thread->state_priv);
 	thread_init(thread, ev->child_tgid, ev->child_tid);
 	thread->born_ns = ev->hdr.ts_ns;
@@ -438,6 +441,7 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	worker = dlp_worker_find(model, ev->hdr.tgid);
 	if (worker && !worker->died_ns) {
 		dlp_worker_read(model, worker, thread);
+		dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
 		dlp_worker_died(model, worker, ev->hdr.ts_ns, ev->exit_code);
 	}
 	return 0;

@@ -141,16 +141,28 @@ static void unlink_worker(struct dlp_model *model, const struct dlp_worker *work
 		it->state->alive_cnt--;
 }
 
+void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader)
+{
+	/* what it made before that was known */
+	if (!worker->loader) {
+		loader->sums.made_cnt += worker->produce.cnt;
+		loader->sums.made_ns += worker->produce.sum_ns;
+	}
+	worker->loader = loader->id;
+}
+
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it)
 {
 	struct dlp_model_priv *priv = model->priv;
+	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
 	size_t at = worker->brood % DLP_BROODS_MAX;
 
 	if (worker->iterator == it->id)
 		return;
 	unlink_worker(model, worker);
 	worker->iterator = it->id;
-	worker->loader = it->loader;
+	if (loader)
+		dlp_worker_bind(worker, loader);
 	if (it->worker_cnt < LISTED_MAX)
 		it->worker_pid[it->worker_cnt] = worker->pid;
 	it->worker_cnt++;
@@ -213,39 +225,50 @@ static struct dlp_usage usage_less(const struct dlp_usage *a, const struct dlp_u
 	};
 }
 
+static void usage_add(struct dlp_usage *to, const struct dlp_usage *what)
+{
+	to->minflt += what->minflt;
+	to->utime_ns += what->utime_ns;
+	to->stime_ns += what->stime_ns;
+}
+
 /*
  * What the worker did goes to its loader's account: making batches, from the first one on, and
  * getting ready for that.
  */
-static void charge(struct dlp_model *model, struct dlp_worker *worker,
-		   const struct dlp_thread *thread, const struct dlp_clock *now)
+void dlp_worker_charge(struct dlp_model *model, struct dlp_worker *worker,
+		       const struct dlp_thread *thread, const struct dlp_clock *clock,
+		       const struct dlp_usage *usage)
 {
 	const struct dlp_thread_state *state = thread->state_priv;
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
-	struct dlp_usage usage, used;
+	struct dlp_usage used;
 	struct dlp_clock made, delta;
 
-	if (!loader)
+	if (!loader || !model->priv->open || model->closed)
 		return;
-	made = *now;
 	if (thread->born_ns) {
 		if (!state || !state->first_taken_ns)
 			return;
-		made = dlp_clock_less(now, &state->first_clock);
+		made = dlp_clock_less(clock, &state->first_clock);
 		if (!worker->charged)
 			dlp_clock_add(&loader->sums.boot, &state->first_clock);
+	} else if (thread->base_set) {
+		made = dlp_clock_less(clock, &thread->base);
+	} else {
+		return;
 	}
+	worker->charged = true;
+	/* a reading may be older than the message before it */
+	if (dlp_clock_sum(&made) <= dlp_clock_sum(&worker->made))
+		return;
 	delta = dlp_clock_less(&made, &worker->made);
 	dlp_clock_add(&loader->sums.made, &delta);
 	worker->made = made;
-	worker->charged = true;
-	usage = usage_less(&thread->usage, thread->born_ns ? &state->first_usage :
-							     &thread->base_usage);
-	used = usage_less(&usage, &worker->usage);
-	loader->sums.usage.minflt += used.minflt;
-	loader->sums.usage.utime_ns += used.utime_ns;
-	loader->sums.usage.stime_ns += used.stime_ns;
-	worker->usage = usage;
+	used = usage_less(usage, thread->born_ns ? &state->first_usage : &thread->base_usage);
+	used = usage_less(&used, &worker->usage);
+	usage_add(&loader->sums.usage, &used);
+	usage_add(&worker->usage, &used);
 }
 
 void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
@@ -262,7 +285,7 @@ void dlp_worker_read(struct dlp_model *model, struct dlp_worker *worker,
 	now = dlp_clock_less(&thread->clock, &thread->base);
 	delta = dlp_clock_less(&now, &worker->clock);
 	dlp_clock_add(&model->priv->now.workers, &delta);
-	charge(model, worker, thread, &now);
+	dlp_worker_charge(model, worker, thread, &thread->clock, &thread->usage);
 	worker->clock = now;
 	worker->clock_valid = thread->read_ns > thread->base_ns;
 	worker->window_ns = dlp_less(thread->read_ns, thread->base_ns);

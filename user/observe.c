@@ -32,9 +32,10 @@
 #define SAMPLE_EVERY 10
 
 /*
- * The verdict of an interval's line is about so long a time: shorter ones turn with every slow
- * batch, longer ones lag behind the job.
+ * The verdict of an interval's line is that interval's own. Where it has seen fewer calls than
+ * this, it looks back further, but not beyond LIVE_NS: then it would lag behind the job.
  */
+#define LIVE_CALLS 3
 #define LIVE_NS (3 * DLP_NS_PER_S)
 
 struct loop {
@@ -195,12 +196,19 @@ static int gather(struct loop *loop)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The sums as of LIVE_NS ago; NULL while the window is younger than that. */
+/* The sums as of the moment the live verdict looks back to; NULL = the window's start. */
 static const struct dlp_sums *lately(const struct loop *loop)
 {
-	return loop->sums_cnt < loop->sums_room ?
-		       NULL :
-		       &loop->sums[loop->sums_cnt % loop->sums_room];
+	const struct dlp_sums *ret = NULL;
+
+	for (size_t back = 1; back <= loop->sums_room; back++) {
+		if (back > loop->sums_cnt)
+			return NULL;
+		ret = &loop->sums[(loop->sums_cnt - back) % loop->sums_room];
+		if (loop->ob->model->getnext_cnt >= ret->calls + LIVE_CALLS)
+			break;
+	}
+	return ret;
 }
 
 static void say_interval(struct loop *loop)
@@ -489,7 +497,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	enum dlp_exit ret;
 	int err;
 
-	loop->sums_room = (size_t)(LIVE_NS / loop->ob->options->interval_ns) + 1;
+	/* rounded up: at least the newest interval */
+	loop->sums_room = (size_t)((LIVE_NS - 1) / loop->ob->options->interval_ns) + 1;
 	loop->sums = calloc(loop->sums_room, sizeof(*loop->sums));
 	if (!loop->sums) {
 		err = -ENOMEM;

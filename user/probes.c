@@ -130,17 +130,6 @@ static int add_function(struct dlp_probe_sources *sources, struct dlp_target *ta
 	return add_probe(sources, target, id, mapped, sym.offset, sym.name);
 }
 
-/*
- * Where Python's call of any torch operator passes before it reaches enter_new; nothing is lost but
- * some 30 us of accuracy where it is not found.
- */
-static void add_dispatch(struct dlp_probe_sources *sources, struct dlp_target *target)
-{
-	(void)add_function(sources, target, DLP_PROBE_DISPATCH, &sources->torch_python,
-			   DLP_ELF_PREFIX, OP_VECTOR, "_get_operation_for_overload_or_packet");
-	sources->why[0] = '\0';
-}
-
 /* A, torch 2.0 and later. */
 static int select_new(struct dlp_probe_sources *sources, struct dlp_target *target)
 {
@@ -163,7 +152,6 @@ static int select_new(struct dlp_probe_sources *sources, struct dlp_target *targ
 	/* without a copy of its own it can't take the call from libtorch_cpu's */
 	if (err && err != -ENOENT)
 		return err;
-	add_dispatch(sources, target);
 	target->scope_kind = DLP_SCOPE_KIND_A;
 	return 0;
 }
@@ -381,6 +369,17 @@ void dlp_probes_queue(struct dlp_probe_sources *sources, struct dlp_target *targ
 	else
 		(void)snprintf(target->queue_note, sizeof(target->queue_note),
 			       "messages received are not seen: %.150s", sources->why);
+}
+
+void dlp_probes_next(struct dlp_probe_sources *sources, struct dlp_target *target)
+{
+	struct dlp_elf_sym sym;
+
+	if (!sources->python.elf || sources->is_free_threaded ||
+	    dlp_elf_find_next_slot(sources->python.elf, &sym))
+		return;
+	(void)add_probe(sources, target, DLP_PROBE_NEXT, &sources->python, sym.offset, sym.name);
+	sources->why[0] = '\0';
 }
 
 static int add_sem_open(struct dlp_probe_sources *sources, struct dlp_target *target,

@@ -9,12 +9,15 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "folded.h"
 #include "invoker.h"
 #include "log.h"
 #include "outfile.h"
 #include "replay_file.h"
 #include "report.h"
 #include "report_options.h"
+#include "smdebug.h"
+#include "trace.h"
 #include "util.h"
 
 /* A recording on its way to a report. */
@@ -90,18 +93,44 @@ static int write_csv(const struct dlp_report *report, const char *path)
 	return err ? complain_write(path, err) : DLP_EXIT_OK;
 }
 
+static int write_trace(const struct dlp_report *report, FILE *out)
+{
+	return dlp_trace_write(out, report->history);
+}
+
+static int write_folded(const struct dlp_report *report, FILE *out)
+{
+	return dlp_folded_write(out, report->history);
+}
+
+static int write_smdebug(const struct dlp_report *report, const char *path)
+{
+	char shown[256], error[200];
+
+	if (!dlp_smdebug_write(path, report->history, error, sizeof(error)))
+		return DLP_EXIT_OK;
+	dlp_complain("cannot write to '%s': %s",
+		     dlp_sanitise(shown, sizeof(shown), path, strlen(path)), error);
+	return DLP_EXIT_FAILURE;
+}
+
 static int write_forms(const struct job *job)
 {
+	const struct dlp_report *report = &job->report;
 	const char *const *form = job->options.form;
-	int ret = DLP_EXIT_OK, one;
+	int failed = 0;
 
 	if (form[DLP_FORM_JSON])
-		ret = write_file(&job->report, form[DLP_FORM_JSON], dlp_report_json);
-	if (form[DLP_FORM_CSV]) {
-		one = write_csv(&job->report, form[DLP_FORM_CSV]);
-		ret = one ? one : ret;
-	}
-	return ret;
+		failed |= write_file(report, form[DLP_FORM_JSON], dlp_report_json);
+	if (form[DLP_FORM_CSV])
+		failed |= write_csv(report, form[DLP_FORM_CSV]);
+	if (form[DLP_FORM_TRACE])
+		failed |= write_file(report, form[DLP_FORM_TRACE], write_trace);
+	if (form[DLP_FORM_FOLDED])
+		failed |= write_file(report, form[DLP_FORM_FOLDED], write_folded);
+	if (form[DLP_FORM_SMDEBUG])
+		failed |= write_smdebug(report, form[DLP_FORM_SMDEBUG]);
+	return failed ? DLP_EXIT_FAILURE : DLP_EXIT_OK;
 }
 
 /* The tables go to the screen when nothing else was asked for. */

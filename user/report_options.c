@@ -132,6 +132,21 @@ static int take_csv(struct dlp_report_options *options, const char *arg, char *w
 	return take_form(options, DLP_FORM_CSV, arg, why, size);
 }
 
+static int take_trace(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_TRACE, arg, why, size);
+}
+
+static int take_folded(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_FOLDED, arg, why, size);
+}
+
+static int take_smdebug(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_SMDEBUG, arg, why, size);
+}
+
 static int take_help(struct dlp_report_options *options, const char *arg, char *why, size_t size)
 {
 	(void)arg, (void)why, (void)size;
@@ -157,6 +172,12 @@ static const struct report_option {
 	{ "rows", "COUNT", take_rows, "rows of a table on the screen; default 20" },
 	{ "json", "FILE", take_json, "write the sections there as JSON; - is stdout" },
 	{ "csv", "DIR", take_csv, "write a CSV file for each table into this folder" },
+	{ "trace", "FILE", take_trace,
+	  "draw the whole run for ui.perfetto.dev or chrome://tracing" },
+	{ "folded", "FILE", take_folded,
+	  "write the whole run's scopes as folded stacks, for flame graphs" },
+	{ "smdebug", "DIR", take_smdebug,
+	  "write the whole run as SageMaker's Debugger reads it" },
 	{ "help", NULL, take_help, "print this" },
 };
 

@@ -26,6 +26,9 @@ struct dlp_when {
 enum dlp_report_form {
 	DLP_FORM_JSON,
 	DLP_FORM_CSV,
+	DLP_FORM_TRACE,
+	DLP_FORM_FOLDED,
+	DLP_FORM_SMDEBUG,
 	DLP_FORM_MAX,
 };
 

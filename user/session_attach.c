@@ -27,15 +27,17 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 		const char *program;
 	} handlers[] = {
 		{ DLP_PROBE_SCOPE_ENTER, "dlp_scope_enter" }, { DLP_PROBE_SCOPE_EXIT, "dlp_scope_exit" },
-		{ DLP_PROBE_DISPATCH, "dlp_dispatch" },	      { DLP_PROBE_SCOPE_OP, "dlp_scope_op" },
-	      { DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
+		{ DLP_PROBE_NEXT, "dlp_next" },		      { DLP_PROBE_SCOPE_OP, "dlp_scope_op" },
+		{ DLP_PROBE_QUEUE_SEND, "dlp_queue_send" },
 		{ DLP_PROBE_QUEUE_RECV, "dlp_queue_recv" }, { DLP_PROBE_SEM_OPEN, "dlp_sem_open" },
 	};
 	/*
 	 * -1: a probe bound to one process does not follow fork; the programs filter. But the C
-	 * library is in every process of the machine: only the trainer's copy gets a probe.
+	 * library is in every process of the machine, and datasets call many a __next__: there only
+	 * the trainer's copy gets a probe.
 	 */
-	pid_t pid = probe->id == DLP_PROBE_SEM_OPEN ? session->opts.target->pid : -1;
+	bool alone = probe->id == DLP_PROBE_SEM_OPEN || probe->id == DLP_PROBE_NEXT;
+	pid_t pid = alone ? session->opts.target->pid : -1;
 	LIBBPF_OPTS(bpf_uprobe_opts, opts);
 
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(handlers); i++) {
@@ -80,8 +82,8 @@ static void attach_probes(struct dlp_session *session, bool entries)
 		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
 			continue;
 		attached = attach_probe(session, probe);
-		/* without it scopes begin a little late */
-		if (probe->id == DLP_PROBE_DISPATCH)
+		/* without it calls begin a little late */
+		if (probe->id == DLP_PROBE_NEXT)
 			continue;
 		if (!attached)
 			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol,

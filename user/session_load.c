@@ -9,7 +9,7 @@
 const struct dlp_program dlp_programs[DLP_PROGRAM_CNT] = {
 	{ "dlp_scope_enter", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
 	{ "dlp_scope_exit", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
-	{ "dlp_dispatch", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, true },
+	{ "dlp_next", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, true },
 	{ "dlp_scope_op", DLP_FEATURE_SCOPES, DLP_ATTACH_PROBE, false },
 	{ "dlp_sem_open", DLP_FEATURE_ITERATORS, DLP_ATTACH_PROBE, false },
 	{ "dlp_switch", DLP_FEATURE_CLOCKS, DLP_ATTACH_SECTION, false },

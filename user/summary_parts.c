@@ -123,8 +123,10 @@ static json_t *getnext(struct dlp_doc *doc, const struct dlp_loader *loader)
 	json_t *entry = json_object();
 
 	dlp_doc_set(doc, entry, "count",
-		    dlp_json_count(hist->cnt + dlp_model_loader_lost(doc->model, loader)));
-	dlp_doc_set(doc, entry, "total_us", dlp_json_us(hist->sum_ns));
+		    dlp_json_count(hist->cnt + loader->straddle_cnt +
+				   dlp_model_loader_lost(doc->model, loader)));
+	dlp_doc_set(doc, entry, "total_us",
+		    dlp_json_us(hist->sum_ns + loader->straddle_ns));
 	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
 	dlp_doc_set(doc, entry, "p95_us", dlp_doc_quantile(hist, 0.95));
 	dlp_doc_set(doc, entry, "p99_us", dlp_doc_quantile(hist, 0.99));
@@ -172,7 +174,6 @@ static json_t *queue(struct dlp_doc *doc, const struct dlp_loader *loader)
 	dlp_doc_set(doc, entry, "mean_ready", dlp_json_ratio((double)loader->ready_sum / calls));
 	dlp_doc_set(doc, entry, "empty_fraction",
 		    dlp_json_ratio((double)loader->empty_cnt / calls));
-	/* idle times below the threshold of long waits are not seen one by one */
 	dlp_doc_set(doc, entry, "full_fraction",
 		    made_ns ? dlp_json_ratio(fmin(1, (double)sums->idle_full_ns / (double)made_ns)) :
 			      json_null());
@@ -188,6 +189,27 @@ static json_t *iterator_init(struct dlp_doc *doc, const struct dlp_loader *loade
 	dlp_doc_set(doc, entry, "median_us", dlp_doc_quantile(hist, 0.5));
 	dlp_doc_set(doc, entry, "max_us", dlp_doc_longest(hist));
 	dlp_doc_set(doc, entry, "outliers", outliers(doc, hist, &loader->init_longest, false));
+	return entry;
+}
+
+/* What this loader alone costs, and why; null when too little was seen of it. */
+static json_t *loader_verdict(struct dlp_doc *doc, const struct dlp_loader *loader)
+{
+	struct dlp_verdict said;
+	json_t *entry;
+
+	dlp_diagnose_loader(doc->model, loader, &said);
+	if (said.bottleneck == DLP_BN_INSUFFICIENT)
+		return json_null();
+	entry = json_object();
+	dlp_doc_set(doc, entry, "cause", json_string(dlp_cause_id(said.cause)));
+	/* beside an acquittal a candidate's share is not of this loader's wait */
+	dlp_doc_set(doc, entry, "share",
+		    said.cause == DLP_CAUSE_NONE ? json_null() :
+						   dlp_json_ratio(said.candidate[0].share));
+	dlp_doc_set(doc, entry, "exposed_wait_ratio", dlp_json_ratio(said.exposed_wait_ratio));
+	dlp_doc_set(doc, entry, "confidence", json_string(dlp_confidence_id(said.confidence)));
+	dlp_doc_set(doc, entry, "text", dlp_json_text(said.text));
 	return entry;
 }
 
@@ -217,6 +239,7 @@ json_t *dlp_doc_loaders(struct dlp_doc *doc)
 		dlp_doc_set(doc, entry, "batch_time", batch_time(doc, loader));
 		dlp_doc_set(doc, entry, "batch_size", json_null());
 		dlp_doc_set(doc, entry, "queue", queue(doc, loader));
+		dlp_doc_set(doc, entry, "verdict", loader_verdict(doc, loader));
 		dlp_doc_push(doc, array, entry);
 	}
 	return array;

@@ -39,6 +39,11 @@ void dlp_loader_sums_add(struct dlp_loader_sums *to, const struct dlp_loader_sum
 		a[i] += b[i];
 }
 
+void dlp_loader_sums_less(struct dlp_loader_sums *from, const struct dlp_loader_sums *what)
+{
+	words_less(from, what, LOADER_WORDS);
+}
+
 static void add_pool(const struct dlp_model *model, struct dlp_clock *pool)
 {
 	*pool = model->folded.pool;
@@ -84,5 +89,5 @@ void dlp_sums_since(struct dlp_sums *to, const struct dlp_sums *from)
 	to->system_from = from->system_to;
 	to->others_ns = less(to->others_ns, from->others_ns);
 	for (size_t i = 0; i < from->loader_cnt; i++)
-		words_less(&to->loader[i], &from->loader[i], LOADER_WORDS);
+		dlp_loader_sums_less(&to->loader[i], &from->loader[i]);
 }

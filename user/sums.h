@@ -26,6 +26,7 @@ struct dlp_sums {
 void dlp_sums_take(const struct dlp_model *model, struct dlp_sums *ret);
 /* What came to it since `from` was taken. */
 void dlp_sums_since(struct dlp_sums *to, const struct dlp_sums *from);
+void dlp_loader_sums_less(struct dlp_loader_sums *from, const struct dlp_loader_sums *what);
 void dlp_loader_sums_add(struct dlp_loader_sums *to, const struct dlp_loader_sums *what);
 
 #endif /* DLP_SUMS_H */

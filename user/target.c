@@ -267,6 +267,7 @@ static int inspect(struct inspection *in)
 		err = dlp_probes_scope(sources, target, in->failure);
 	if (err)
 		return err;
+	dlp_probes_next(sources, target);
 	dlp_probes_queue(sources, target);
 	dlp_probes_iterator(sources, target);
 	find_gil(in);

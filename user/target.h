@@ -20,7 +20,7 @@ struct dlp_version {
 enum dlp_probe_id {
 	DLP_PROBE_SCOPE_ENTER = 0, /* rung string: A and C */
 	DLP_PROBE_SCOPE_EXIT,
-	DLP_PROBE_DISPATCH,	/* rung string: a torch operator is called from Python */
+	DLP_PROBE_NEXT,		/* slot_tp_iternext(self) of the interpreter */
 	DLP_PROBE_SCOPE_OP,	/* rung op: B, both edges */
 	DLP_PROBE_QUEUE_SEND,	/* _Py_write(fd, buf, n) */
 	DLP_PROBE_QUEUE_RECV,	/* _pickle.loads(module, args, nargs, kwnames) */

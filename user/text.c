@@ -264,6 +264,37 @@ static void say_verdict(FILE *out, const struct dlp_verdict *verdict)
 	}
 }
 
+static bool costs(const struct dlp_loader *loader)
+{
+	return loader->sums.getnext_ns || loader->sums.init_ns || loader->sums.teardown_ns;
+}
+
+/* Where several loaders cost something, what each of them costs by itself. */
+static void say_loader_verdicts(FILE *out, const struct dlp_model *model)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < model->loader_cnt; i++)
+		cnt += costs(&model->loaders[i]);
+	for (size_t i = 0; cnt > 1 && i < model->loader_cnt && i < LOADER_ROWS; i++) {
+		const struct dlp_loader *loader = &model->loaders[i];
+		struct dlp_verdict verdict;
+		char said[80];
+		double total;
+
+		if (!costs(loader))
+			continue;
+		dlp_diagnose_loader(model, loader, &verdict);
+		total = verdict.exposed_wait_ratio + verdict.startup_ratio;
+		/* no time has passed; and fmin(1, NAN) is 1 */
+		if (isnan(total))
+			continue;
+		verdict_text(&verdict, said, sizeof(said));
+		fprintf(out, "  loader %u alone: training waits %.1f %% of the time; %s\n",
+			loader->id, fmin(1, total) * 100, said);
+	}
+}
+
 static void say_loaders(FILE *out, const struct dlp_model *model)
 {
 	if (!model->loader_cnt)
@@ -290,6 +321,7 @@ static void say_loaders(FILE *out, const struct dlp_model *model)
 	}
 	if (model->loader_cnt > LOADER_ROWS)
 		fprintf(out, "  and %zu more\n", model->loader_cnt - LOADER_ROWS);
+	say_loader_verdicts(out, model);
 }
 
 /* The states with most time over all workers get columns. */

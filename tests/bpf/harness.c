@@ -157,8 +157,8 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 		add_probe(target, DLP_PROBE_QUEUE_SEND, (void *)bt_point_send, "_Py_write");
 		add_probe(target, DLP_PROBE_QUEUE_RECV, (void *)bt_point_recv, "loads");
 	}
-	if (setup->probes & BT_PROBE_DISPATCH)
-		add_probe(target, DLP_PROBE_DISPATCH, (void *)bt_point_dispatch, "dispatch");
+	if (setup->probes & BT_PROBE_NEXT)
+		add_probe(target, DLP_PROBE_NEXT, (void *)bt_point_next, "next");
 	if (setup->probes & BT_PROBE_SEM)
 		add_probe(target, DLP_PROBE_SEM_OPEN, (void *)bt_point_sem, "sem_open");
 	else

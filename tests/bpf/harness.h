@@ -37,7 +37,7 @@
 #define BT_PROBE_OP5   (1u << 2)
 #define BT_PROBE_QUEUE (1u << 3)
 #define BT_PROBE_SEM   (1u << 4)
-#define BT_PROBE_DISPATCH (1u << 5)
+#define BT_PROBE_NEXT (1u << 5)
 
 typedef void (*bt_fn)(void *arg);
 

@@ -23,7 +23,7 @@ POINT(bt_point_op5);
 POINT(bt_point_send);
 POINT(bt_point_recv);
 POINT(bt_point_sem);
-POINT(bt_point_dispatch);
+POINT(bt_point_next);
 
 struct search {
 	uintptr_t addr;

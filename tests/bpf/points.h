@@ -27,8 +27,8 @@ void bt_point_send(int fd, const void *buf, size_t n);
 /* _pickle.loads(module, args, nargs, kwnames) */
 void bt_point_recv(void *module, const void *const *args, size_t nargs, void *kwnames);
 
-/* The torch.ops dispatch function where the pair has functions of its own. */
-void bt_point_dispatch(void);
+/* slot_tp_iternext. */
+void bt_point_next(void);
 /* sem_open(name, flags, mode, value) */
 void bt_point_sem(const char *name, int flags, unsigned int mode, unsigned int value);
 

@@ -27,6 +27,7 @@ import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
 import checks_report  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
+import checks_export  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))
 

@@ -16,7 +16,7 @@ struct history_run {
 void history_run(struct history_run *run, struct scn *scn, const struct scn_view *view);
 /* The simulation included. */
 void history_run_free(struct history_run *run);
-/* A scope of the job's own that ended; `text` becomes the label with this id, NULL = it is known. */
+/* A scope of the job's that ended; `text` becomes the label with this id, NULL = it is known. */
 void history_run_scope(struct scn *scn, uint32_t tid, uint64_t start_ns, uint64_t end_ns,
 		       uint32_t label, const char *text);
 

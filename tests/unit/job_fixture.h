@@ -27,22 +27,65 @@ struct job {
 	struct dlp_target target;
 };
 
+static inline uint64_t job_ns(double seconds)
+{
+	return (uint64_t)(seconds * 1e9);
+}
+
 /* Seconds of one worker in a state, the same for each. */
 static inline void job_workers_spend(struct job *job, unsigned int state, double seconds)
 {
 	for (size_t i = 0; i < JOB_WORKERS; i++)
-		job->worker[i].clock.ns[state] = (uint64_t)(seconds * 1e9);
+		job->worker[i].clock.ns[state] = job_ns(seconds);
+	job->loader[0].sums.made.ns[state] = JOB_WORKERS * job_ns(seconds);
 }
 
-/* The training thread's time inside GetNext. */
+/* The training thread's time inside GetNext, all of it in one state: waits are for batches. */
 static inline void job_waits(struct job *job, double seconds, unsigned int state)
 {
+	struct dlp_loader_sums *sums = &job->loader[0].sums;
 	struct dlp_model *model = &job->model;
+	uint64_t ns = job_ns(seconds);
 
 	memset(&model->main_inside, 0, sizeof(model->main_inside));
-	model->exposed_ns = (uint64_t)(seconds * 1e9);
-	model->main_inside.ns[state] = model->exposed_ns;
-	model->main_outside.ns[DLP_ST_RUN] = model->end_ns - model->start_ns - model->exposed_ns;
+	model->exposed_ns = ns;
+	model->main_inside.ns[state] = ns;
+	model->main_outside.ns[DLP_ST_RUN] =
+		ns < model->end_ns - model->start_ns ? model->end_ns - model->start_ns - ns : 0;
+	sums->getnext_ns = ns;
+	sums->inside = model->main_inside;
+	sums->own_ns = state == DLP_ST_RUN ? ns : 0;
+	sums->lack_ns = state == DLP_ST_RUNQ ? ns : 0;
+	sums->gil_ns = state == DLP_ST_GIL ? ns : 0;
+	sums->produce_ns = ns - sums->own_ns - sums->lack_ns - sums->gil_ns;
+}
+
+/* Part of the waits for batches goes into something else: another member of the loader's sums. */
+static inline void job_instead(struct job *job, uint64_t *member, double seconds)
+{
+	*member += job_ns(seconds);
+	job->loader[0].sums.produce_ns -= job_ns(seconds);
+}
+
+/* Snapshots of an idle machine of 4 CPUs around the window, nothing of which limits the job. */
+static inline void job_machine(struct job *job)
+{
+	struct dlp_ev_system *first = &job->model.system.first, *last = &job->model.system.last;
+
+	*first = (struct dlp_ev_system){
+		.hdr = { .size = sizeof(*first), .kind = DLP_EV_SYSTEM, .ts_ns = JOB_START_NS },
+		.known = DLP_SYS_QUOTA | DLP_SYS_CPU | DLP_SYS_VM | DLP_SYS_PSI | DLP_SYS_SHM,
+		.cpus = 4,
+		.cpus_allowed = 4,
+		.period_us = 100000,
+		.shm_total = 1 << 26,
+		.shm_free = 1 << 26,
+	};
+	*last = *first;
+	last->hdr.ts_ns += 12 * SECOND;
+	last->busy_ns += 24 * SECOND;
+	last->idle_ns += 24 * SECOND;
+	job->model.system.others_ns = JOB_START_NS + 12 * SECOND;
 }
 
 static inline void job_workers(struct job *job)
@@ -77,6 +120,12 @@ static inline void job_workers(struct job *job)
 			.since_ns = job->model.end_ns - DLP_NS_PER_MS,
 		};
 	}
+	/* the loader is charged with what its workers did */
+	job->loader[0].sums.usage.utime_ns = 18 * SECOND;
+	job->loader[0].sums.usage.stime_ns = 2 * SECOND;
+	job->loader[0].sums.usage.minflt = 40000;
+	job->loader[0].sums.made_cnt = 150;
+	job->loader[0].sums.made_ns = 150 * 142 * DLP_NS_PER_MS;
 	job_workers_spend(job, DLP_ST_RUN, 10.2);
 	job_workers_spend(job, DLP_ST_FAULT, 0.6);
 	job_workers_spend(job, DLP_ST_RUNQ, 0.4);
@@ -101,6 +150,7 @@ static inline void job_loader(struct job *job)
 		.ready_sum = 30,
 		.ready_cnt = 150,
 		.empty_cnt = 120,
+		.sums = { .calls = 150, .batches = 150, .message_bytes = 150 * 2000 },
 	};
 	for (uint64_t i = 0; i < 150; i++) {
 		uint64_t at = JOB_START_NS + i * 80 * DLP_NS_PER_MS;
@@ -153,8 +203,8 @@ static inline void job_init(struct job *job)
 		.state = DLP_ST_RUN,
 		.since_ns = model->end_ns - DLP_NS_PER_MS,
 	};
-	job_workers(job);
 	job_loader(job);
+	job_workers(job);
 	job_waits(job, 7.56, DLP_ST_PIPE);
 	model->counters.hdr.size = sizeof(model->counters);
 	model->counters.daemon_cpu_ns = 60 * DLP_NS_PER_MS;
@@ -185,6 +235,9 @@ static inline void job_without_workers(struct job *job)
 	job->loader[0].prefetch = 0;
 	strcpy(job->loader[0].type, "_SingleProcessDataLoaderIter");
 	job->iterator[0].worker_cnt = 0;
+	memset(&job->loader[0].sums.made, 0, sizeof(job->loader[0].sums.made));
+	job->loader[0].sums.usage.utime_ns = job->loader[0].sums.usage.stime_ns = 0;
+	job->loader[0].sums.usage.minflt = job->loader[0].sums.made_cnt = 0;
 }
 
 #endif /* JOB_FIXTURE_H */

@@ -65,11 +65,16 @@ void run_model(struct run *run, struct scn *scn, const struct scn_view *view)
 	assert_int_equal(scn_feed(scn, view, run_sink, run), 0);
 }
 
-void run_free(struct run *run)
+void run_done(struct run *run)
 {
 	dlp_model_free(run->model);
-	scn_free(run->scn);
 	free(run->got);
+}
+
+void run_free(struct run *run)
+{
+	run_done(run);
+	scn_free(run->scn);
 }
 
 static const struct dlp_delivery *got_at(const struct run *run, const struct scn_call *call)
@@ -180,4 +185,119 @@ void check_workers(const struct run *run)
 						      thread->base_ns, thread->read_ns));
 		assert_int_equal(worker->cpu_ns, worker->clock.ns[DLP_ST_RUN]);
 	}
+}
+
+/* The parts, in the order of the two structs. */
+static const struct {
+	const char *name;
+	size_t truth, told;
+} parts[] = {
+#define PART(part) \
+	{ #part, offsetof(struct scn_spent, part##_ns), offsetof(struct dlp_loader_sums, part##_ns) }
+	PART(boot), PART(produce), PART(transfer), PART(handover), PART(behind),
+	PART(own),  PART(lack),	   PART(gil),	   PART(closing),  PART(held),
+#undef PART
+};
+
+static uint64_t field(const void *base, size_t offset)
+{
+	return *(const uint64_t *)((const char *)base + offset);
+}
+
+/* Of calls that ended in the window; what came before it left out, spread evenly. */
+static uint64_t spent_truth(const struct run *run, uint64_t iters, size_t part, uint64_t *calls)
+{
+	const struct dlp_model *model = run->model;
+	const struct scn_call *call;
+	size_t cnt = scn_calls(run->scn, &call);
+	uint64_t sum = 0;
+
+	*calls = 0;
+	for (size_t i = 0; i < cnt; i++) {
+		double ns = (double)field(&call[i].spent, parts[part].truth);
+		double inside = 1;
+
+		if (call[i].end_ns < model->start_ns || call[i].end_ns > model->end_ns ||
+		    !(iters >> (call[i].iter - 1) & 1))
+			continue;
+		if (call[i].start_ns < model->start_ns)
+			inside = (double)(call[i].end_ns - model->start_ns) /
+				 (double)(call[i].end_ns - call[i].start_ns);
+		sum += (uint64_t)(ns * inside);
+		(*calls)++;
+	}
+	return sum;
+}
+
+void check_sums(const struct dlp_loader_sums *sums)
+{
+	uint64_t parts_ns = sums->produce_ns + sums->boot_ns + sums->transfer_ns +
+			    sums->handover_ns + sums->closing_ns + sums->behind_ns + sums->own_ns +
+			    sums->lack_ns + sums->gil_ns;
+
+	/* each call's parts are rounded down */
+	assert_near(parts_ns, sums->getnext_ns, 10 * sums->calls);
+	assert_true(sums->held_ns <= sums->produce_ns);
+	assert_true(sums->idle_full_ns + sums->idle_wait_ns <= sums->made.ns[DLP_ST_IDLE]);
+}
+
+void check_spent(const struct run *run, uint32_t loader, uint64_t iters, uint64_t per_call_ns,
+		 double share)
+{
+	const struct dlp_loader_sums *sums = &run->model->loaders[loader - 1].sums;
+
+	uint64_t by_ns = per_call_ns * sums->calls + (uint64_t)(share * (double)sums->getnext_ns);
+
+	check_sums(sums);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		uint64_t calls, truth = spent_truth(run, iters, i, &calls);
+		uint64_t told = field(sums, parts[i].told);
+
+		assert_int_equal(sums->calls, calls);
+		if ((truth > told ? truth - told : told - truth) > by_ns)
+			fail_msg("%s is %llu us, not %llu us, in %llu calls", parts[i].name,
+				 (unsigned long long)(told / US), (unsigned long long)(truth / US),
+				 (unsigned long long)calls);
+	}
+}
+
+void check_idle(const struct run *run, uint32_t loader, uint64_t iters, uint64_t by_ns)
+{
+	const struct dlp_loader_sums *sums = &run->model->loaders[loader - 1].sums;
+	struct scn_idle truth;
+
+	scn_idle(run->scn, iters, run->model->start_ns, run->model->end_ns, &truth);
+	assert_near(sums->idle_full_ns, truth.full_ns, by_ns);
+	assert_near(sums->idle_wait_ns, truth.wait_ns, by_ns);
+	assert_near(sums->idle_full_ns + sums->idle_wait_ns, sums->made.ns[DLP_ST_IDLE], by_ns);
+}
+
+void check_room(const struct run *run)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < run->model->loader_cnt; i++) {
+		const struct dlp_loader_sums *sums = &run->model->loaders[i].sums;
+
+		check_sums(sums);
+		sum += sums->init_ns + sums->teardown_ns + sums->getnext_ns;
+	}
+	assert_true(sum <= run->model->end_ns - run->model->start_ns);
+}
+
+void check_made(const struct run *run)
+{
+	const struct dlp_model *model = run->model;
+	uint64_t made = 0, lives = 0;
+
+	for (size_t i = 0; i < model->loader_cnt; i++) {
+		for (int s = 0; s < DLP_ST_MAX; s++)
+			made += model->loaders[i].sums.made.ns[s] +
+				model->loaders[i].sums.boot.ns[s];
+	}
+	/* readings begin a little before the window opens */
+	lives = scn_lives(run->scn, model->start_ns - MS, model->end_ns);
+	if (made > lives)
+		fail_msg("%llu us of work in lives of %llu us", (unsigned long long)(made / US),
+			 (unsigned long long)(lives / US));
 }

@@ -20,6 +20,7 @@ struct run {
 /* Feeds the simulated events to a new model. */
 void run_model(struct run *run, struct scn *scn, const struct scn_view *view);
 void run_free(struct run *run);
+void run_done(struct run *run); /* the simulated job may run again */
 /* As sink of scn_feed: the context is the run. */
 int run_sink(void *ctx, const void *event, size_t bytes);
 void scn_labels(struct scn *scn);
@@ -39,5 +40,19 @@ void check_exact(const struct run *run);
 /* Counts and times of the training thread, and the clocks of all workers. */
 void check_main(const struct run *run);
 void check_workers(const struct run *run);
+/*
+ * What the loader's calls were spent on: they are those of the simulator's iterators (bit n - 1 =
+ * its number n). Each part may be off by per_call_ns for each call and by this share of their time.
+ */
+void check_spent(const struct run *run, uint32_t loader, uint64_t iters, uint64_t per_call_ns,
+		 double share);
+/* The parts of any account: their sum has to be right whatever happened. */
+void check_sums(const struct dlp_loader_sums *sums);
+/* A thread is inside a call, making or ending an iterator, or at something else: not two at once. */
+void check_room(const struct run *run);
+/* The accounts of production hold no more than the workers' lives in the window. */
+void check_made(const struct run *run);
+/* Its workers' idle times, by whether it was called meanwhile. */
+void check_idle(const struct run *run, uint32_t loader, uint64_t iters, uint64_t by_ns);
 
 #endif /* DLP_TEST_MODEL_CHECK_H */

@@ -31,25 +31,27 @@ static void counts_at(const struct scn *scn, uint64_t ts, struct dlp_ev_clock *e
 	}
 }
 
+/* Clocks of threads that live when the tool attaches run since then. */
+static uint64_t traced_ns(const struct scn_view *view, const struct proc *proc)
+{
+	return proc->born_ns > view->start_ns ? proc->born_ns : view->start_ns - 900 * US;
+}
+
 static void read_clock(const struct scn *scn, const struct scn_view *view, const struct proc *proc,
 		       uint64_t ts, struct dlp_ev_clock *ev)
 {
-	/* clocks of threads that live when the tool attaches run since then */
-	uint64_t traced = proc->born_ns > view->start_ns ? proc->born_ns :
-							   view->start_ns - 900 * US;
+	uint64_t traced = traced_ns(view, proc);
+	const struct seg *s;
 
 	*ev = (struct dlp_ev_clock){ .hdr = HDR(CLOCK, dlp_ev_clock, ts, proc->pid, proc->pid),
 				     .traced_ns = traced };
 	ev->hdr.flags = DLP_THREAD_MAIN;
 	ev->clock = scn_clock(scn, proc->pid, traced, ts);
 	ev->cpu_ns = scn_clock(scn, proc->pid, 0, ts).ns[DLP_ST_RUN];
-	for (size_t i = 0; i < scn->seg_cnt; i++) {
-		const struct seg *s = &scn->seg[i];
-
-		if (s->tid == proc->pid && s->from_ns <= ts && ts < s->to_ns) {
-			ev->state = s->state;
-			ev->since_ns = s->from_ns;
-		}
+	s = scn_seg_at(scn_track(scn, proc->pid), ts);
+	if (s && ts < s->to_ns) {
+		ev->state = s->state;
+		ev->since_ns = s->from_ns;
 	}
 	if (proc->pid == SCN_TRAINER) {
 		ev->hdr.flags |= DLP_THREAD_GETNEXT;
@@ -147,6 +149,37 @@ static void exits(const struct scn *scn, const struct scn_view *view, struct fee
 	}
 }
 
+/* The clock of the main thread that had this number at that time. */
+static struct dlp_clock clock_then(const struct scn *scn, const struct scn_view *view,
+				   uint32_t pid, uint64_t ts)
+{
+	const struct proc *then = NULL;
+
+	for (size_t i = 0; i < scn->proc_cnt; i++) {
+		if (scn->proc[i].pid == pid && scn->proc[i].born_ns <= ts)
+			then = &scn->proc[i];
+	}
+	return then ? scn_clock(scn, pid, traced_ns(view, then), ts) : (struct dlp_clock){ 0 };
+}
+
+/* Main threads' events carry their clocks. */
+static void add_clock(const struct scn *scn, const struct scn_view *view, struct record *rec)
+{
+	const struct dlp_ev_hdr *hdr = &rec->data.hdr;
+	struct dlp_clock now = { 0 };
+
+	if (hdr->tid == hdr->tgid && !view->no_states)
+		now = clock_then(scn, view, hdr->tid, hdr->ts_ns);
+	if (hdr->kind == DLP_EV_MSG)
+		rec->data.dlp_ev_msg.clock = now;
+	else if (hdr->kind == DLP_EV_SEM)
+		rec->data.dlp_ev_sem.clock = now;
+	else if (hdr->kind == DLP_EV_SCOPE)
+		rec->data.dlp_ev_scope.clock = now;
+	if (hdr->kind == DLP_EV_SCOPE && view->no_states)
+		rec->data.dlp_ev_scope.split = now;
+}
+
 static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed)
 {
 	for (size_t i = 0; i < scn->rec_cnt; i++) {
@@ -165,7 +198,8 @@ static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed
 			rec.data.dlp_ev_msg.inode = 0;
 		if (lost(view, feed, hdr))
 			continue;
-		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_chance(scn, view->jitter_ns) : 0),
+		add_clock(scn, view, &rec);
+		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_random(scn, view->jitter_ns) : 0),
 		       &rec.data, rec.bytes);
 	}
 }
@@ -197,7 +231,7 @@ int scn_feed(struct scn *scn, const struct scn_view *view,
 		for (int w = 0; w < scn->iter[i]->conf.workers; w++) {
 			struct worker *worker = &scn->iter[i]->w[w];
 
-			if (!scn->iter[i]->closed && worker->free_ns < v.end_ns) {
+			if (!scn->iter[i]->closed && !worker->dead && worker->free_ns < v.end_ns) {
 				scn_seg(scn, worker->pid, DLP_ST_IDLE, worker->free_ns, v.end_ns);
 				worker->free_ns = v.end_ns;
 			}

@@ -51,7 +51,7 @@ static inline void load(void)
 	char *text;
 
 	json_decref(root);
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	assert_int_equal(dlp_summary_format(&job.model, &verdict, &facts, &text), 0);
 	assert_int_equal(text[strlen(text) - 1], '\n');
 	root = json_loads(text, JSON_REJECT_DUPLICATES, &why);

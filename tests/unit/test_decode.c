@@ -79,7 +79,7 @@ static void test_sizes(void **unused)
 
 static void test_unknown(void **unused)
 {
-	static const unsigned int unknown[] = { 0, 4, 19, 63, 243, 255, 4096, 65535 };
+	static const unsigned int unknown[] = { 0, 5, 19, 63, 245, 255, 4096, 65535 };
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
@@ -121,7 +121,8 @@ static void test_print(void **unused)
 	struct dlp_ev_scope scope = { .hdr = { .size = sizeof(scope), .kind = DLP_EV_SCOPE,
 					       .flags = DLP_SCOPE_GETNEXT, .ts_ns = 900,
 					       .tgid = 5, .tid = 6 },
-				      .start_ns = 800, .label = 3 };
+				      .start_ns = 800, .label = 3, .child_ns = 44,
+				      .weight = 8 };
 	struct dlp_ev_label label = { .hdr = { .size = sizeof(label), .kind = DLP_EV_LABEL } };
 	struct dlp_ev_msg msg = { .hdr = { .size = sizeof(msg), .kind = DLP_EV_MSG },
 				  .dir = DLP_MSG_RECV, .prefix_len = 255, .bytes = 321 };
@@ -132,8 +133,11 @@ static void test_print(void **unused)
 	scope.split.ns[DLP_ST_RUN] = 11;
 	scope.split.ns[DLP_ST_OTHER] = 22;
 	assert_has(print(&scope), "ts=900\tkind=SCOPE\ttgid=5\ttid=6\tcpu=0\tstart=800\tlabel=3"
-				  "\tdepth=0\tgetnext=1\touter=0\tsplit=run=11,runq=0,disk=0,");
-	assert_has(print(&scope), ",idle=0,other=22\n");
+				  "\tdepth=0\tgetnext=1\touter=0\tchild=44\tweight=8"
+				  "\tsplit=run=11,runq=0,disk=0,");
+	scope.clock.ns[DLP_ST_OTHER] = 33;
+	assert_has(print(&scope), ",idle=0,other=22\tclock=run=0,");
+	assert_has(print(&scope), ",idle=0,other=33\n");
 	/* untrusted text: control characters and a label that fills its field */
 	memset(label.text, 'x', sizeof(label.text));
 	memcpy(label.text, "a\tb\n\033[2J", 8);
@@ -146,6 +150,39 @@ static void test_print(void **unused)
 	assert_has(print(&msg), "dir=recv\tinode=0\tbytes=321\ttype=index\tidx=300\t");
 	msg.prefix[1] = 9;
 	assert_has(print(&msg), "type=other\tidx=-1\tprefix=8009");
+	memcpy(msg.prefix, "\x80\4K\5\x8c\x0ctorch._utils\x94\x8c\x10", 21);
+	msg.clock.ns[DLP_ST_RUN] = 55;
+	assert_has(print(&msg), "type=error\tidx=5\tclock=run=55,");
+}
+
+static void test_print_made_here(void **unused)
+{
+	struct dlp_ev_sem sem = { .hdr = { .size = sizeof(sem), .kind = DLP_EV_SEM } };
+	struct dlp_ev_system system = { .hdr = { .size = sizeof(system), .kind = DLP_EV_SYSTEM },
+					.known = DLP_SYS_QUOTA | DLP_SYS_SHM, .cpus = 8,
+					.cpus_allowed = 6, .quota_us = 150000, .period_us = 100000,
+					.throttled_periods = 12, .steal_ns = 13, .oom_kills = 14,
+					.psi_memory_us = 15, .shm_total = 17, .shm_free = 16 };
+	struct dlp_ev_other other = { .hdr = { .size = sizeof(other), .kind = DLP_EV_OTHER,
+					       .tgid = 99 },
+				      .cpu_ns = 5, .samples = 6 };
+	struct dlp_ev_proc proc = { .hdr = { .size = sizeof(proc), .kind = DLP_EV_PROC },
+				    .cpus = 2, .threads = 3, .ended = 1, .minflt = 7 };
+
+	(void)unused;
+	sem.clock.ns[DLP_ST_RUN] = 21;
+	assert_has(print(&sem), "kind=SEM\ttgid=0\ttid=0\tcpu=0\tclock=run=21,runq=0,");
+	assert_has(print(&system), "kind=SYSTEM\ttgid=0\ttid=0\tcpu=0\tknown=0x41\tcpus=8"
+				   "\tcpus_allowed=6\tquota_us=150000\tperiod_us=100000"
+				   "\tperiods=0\tthrottled_periods=12\t");
+	assert_has(print(&system), "\tsteal_ns=13\t");
+	assert_has(print(&system), "\toom_kills=14\t");
+	assert_has(print(&system), "\tpsi_memory_us=15\tshm_total=17\tshm_free=16\n");
+	memcpy(other.comm, "neighbour\n\tjob 1", 16);
+	assert_has(print(&other), "kind=OTHER\ttgid=99\ttid=0\tcpu=0\tcomm=neighbour??job 1"
+				  "\tcpu_time=5\tsamples=6\n");
+	assert_has(print(&proc), "\tcpus=2\t");
+	assert_has(print(&proc), "\tthreads=3\tended=1\tminflt=7\n");
 }
 
 /* Any content prints as one line. */
@@ -176,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_print),
+		cmocka_unit_test(test_print_made_here),
 		cmocka_unit_test(test_print_noise),
 	};
 

@@ -157,6 +157,55 @@ static void other_methods_are_left_alone(void **state)
 	assert_int_equal(dlp_elf_find_method(elf, &method, &sym), -ENOENT);
 }
 
+/* An entry of typeobject.c's slotdefs: name, offset in PyTypeObject, function. */
+static void put_slot(uint64_t off, uint32_t type_off, uint64_t function, bool relocate)
+{
+	const uint64_t name = ELF_RODATA + 0x40;
+
+	memcpy(build.data + off + 8, &type_off, sizeof(type_off));
+	if (!relocate) {
+		memcpy(build.data + off, &name, 8);
+		memcpy(build.data + off + 16, &function, 8);
+		return;
+	}
+	build.rela[build.rela_cnt++] = (Elf64_Rela){ ELF_DATA + off, ELF_RELATIVE, (int64_t)name };
+	build.rela[build.rela_cnt++] =
+		(Elf64_Rela){ ELF_DATA + off + 16, ELF_RELATIVE, (int64_t)function };
+}
+
+static void the_slot_of_next_is_found(void **state)
+{
+	struct dlp_elf_sym sym;
+
+	(void)state;
+	for (int relocate = 0; relocate < 2; relocate++) {
+		memset(&build, 0, sizeof(build));
+		build.type = relocate ? ET_DYN : ET_EXEC;
+		strcpy((char *)build.rodata + 0x40, "__next__");
+		/* a method of that name, a slot of another offset, one that points to no code */
+		put_slot(0x100, 8, ELF_TEXT + 0x100, relocate);
+		put_slot(0x200, 216, ELF_TEXT + 0x200, relocate);
+		put_slot(0x300, 224, ELF_DATA + 0x300, relocate);
+		put_slot(0x400, 224, ELF_TEXT + 0x400, relocate);
+		make(NULL, 0);
+		assert_int_equal(open_built(), 0);
+		assert_int_equal(dlp_elf_find_next_slot(elf, &sym), 0);
+		assert_int_equal(sym.addr, ELF_TEXT + 0x400);
+		assert_int_equal(sym.offset, ELF_TEXT_OFF + 0x400);
+		dlp_elf_free(elf);
+		elf = NULL;
+		elf_build_fini(&build);
+	}
+	/* two of them: neither is believed */
+	memset(&build, 0, sizeof(build));
+	strcpy((char *)build.rodata + 0x40, "__next__");
+	put_slot(0x100, 224, ELF_TEXT + 0x100, true);
+	put_slot(0x200, 224, ELF_TEXT + 0x200, true);
+	make(NULL, 0);
+	assert_int_equal(open_built(), 0);
+	assert_int_equal(dlp_elf_find_next_slot(elf, &sym), -ENOTUNIQ);
+}
+
 static void two_such_methods_are_ambiguous(void **state)
 {
 	struct dlp_elf_sym sym;
@@ -294,7 +343,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(methods_are_found_in_tables),	  TEST(a_symbol_beats_the_table),
 		TEST(other_methods_are_left_alone),	  TEST(two_such_methods_are_ambiguous),
-		TEST(what_compilers_make_agrees_with_nm),
+		TEST(the_slot_of_next_is_found),	  TEST(what_compilers_make_agrees_with_nm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

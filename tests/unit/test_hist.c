@@ -137,6 +137,31 @@ static void test_merge(void **unused)
 	memset(&empty, 0, sizeof(empty));
 }
 
+/* What came after a copy was taken: counts are exact, and the ends as far as buckets tell. */
+static void test_less(void **unused)
+{
+	static struct dlp_hist all, before, after, nothing;
+
+	(void)unused;
+	for (int i = 0; i < 6000; i++) {
+		uint64_t ns = chance() >> 20;
+
+		if (i == 3000)
+			before = all;
+		if (i >= 3000)
+			dlp_hist_add(&after, ns);
+		dlp_hist_add(&all, ns);
+	}
+	dlp_hist_less(&all, &before);
+	assert_int_equal(all.cnt, 3000);
+	assert_int_equal(all.sum_ns, after.sum_ns);
+	assert_memory_equal(all.bucket, after.bucket, sizeof(all.bucket));
+	assert_true(all.max_ns >= after.max_ns && all.max_ns <= after.max_ns + after.max_ns / 64);
+	assert_true(all.min_ns <= after.min_ns && all.min_ns >= after.min_ns - after.min_ns / 64);
+	dlp_hist_less(&all, &all);
+	assert_memory_equal(&all, &nothing, sizeof(all));
+}
+
 static void test_count_from(void **unused)
 {
 	static struct dlp_hist hist;
@@ -207,7 +232,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_quantiles),   cmocka_unit_test(test_times),
 		cmocka_unit_test(test_every_power), cmocka_unit_test(test_edges),
-		cmocka_unit_test(test_merge),	    cmocka_unit_test(test_count_from),
+		cmocka_unit_test(test_merge),	    cmocka_unit_test(test_less),
+		cmocka_unit_test(test_count_from),
 		cmocka_unit_test(test_longest),
 	};
 

@@ -270,7 +270,7 @@ static void test_label_late(void **unused)
 	assert_string_equal(model->loaders[0].type, "_SingleProcessDataLoaderIter");
 	assert_int_equal(model->loaders[0].num_workers, 0);
 	assert_int_equal(model->loader_cnt, 1);
-	assert_int_equal(model->loaders[0].getnext.cnt, 2);
+	assert_int_equal(model->loaders[0].straddle_cnt, 2);
 	dlp_model_free(model);
 }
 

@@ -45,6 +45,11 @@ static const struct sample samples[] = {
 	SAMPLE(FRAME("\x5d") "M\2\1\x8c\x1e" MODULE "\x94\x8c", DLP_MSG_END, 258),
 	/* _ResumeIteration(3), and the answer (_ResumeIteration(3), None) */
 	SAMPLE(FRAME("\x47") "\x8c\x1e" MODULE "\x94\x8c\x10_R", DLP_MSG_RESUME, -1),
+	/* (0, ExceptionWrapper(...)), and cut before the name */
+	SAMPLE(FRAME("\xe3") "K\0\x8c\x0ctorch._utils\x94\x8c\x10" "Exce", DLP_MSG_ERROR, 0),
+	SAMPLE(FRAME("\xe4") "M\x2c\1\x8c\x0ctorch._utils", DLP_MSG_ERROR, 300),
+	/* (0, another object of that module) */
+	SAMPLE(FRAME("\xe3") "K\0\x8c\x0ctorch._utils\x94\x8c\x0f" "Othe", DLP_MSG_INDEX, 0),
 	/* (0, _ResumeIteration(3)) is nobody's end mark */
 	SAMPLE(FRAME("\x4b") "K\0\x8c\x1e" MODULE "\x94\x8c\x10", DLP_MSG_INDEX, 0),
 	/* 5, -1, (-1, x), "text", b"", {}, a tuple of strings, protocol 2, nothing */
@@ -91,7 +96,8 @@ static void test_cut(void **unused)
 			assert_non_null(copy);
 			memcpy(copy, samples[i].bytes, len);
 			type = dlp_msg_parse(copy, len, &index);
-			if (type == DLP_MSG_INDEX || type == DLP_MSG_END)
+			if (type == DLP_MSG_INDEX || type == DLP_MSG_END ||
+			    type == DLP_MSG_ERROR)
 				assert_int_equal(index, samples[i].index);
 			else
 				assert_int_equal(index, -1);

@@ -137,11 +137,10 @@ static void check(size_t index, enum dlp_probe_id id, const char *base, uint64_t
 static void check_pair_new(void)
 {
 	assert_int_equal(target.scope_kind, DLP_SCOPE_KIND_A);
-	assert_int_equal(target.probe_cnt, 4);
+	assert_int_equal(target.probe_cnt, 3);
 	check(0, DLP_PROBE_SCOPE_ENTER, "libtorch_cpu.so", 0x100);
 	check(1, DLP_PROBE_SCOPE_EXIT, "libtorch_cpu.so", 0x200);
 	check(2, DLP_PROBE_SCOPE_EXIT, "libtorch_python.so", 0x400);
-	check(3, DLP_PROBE_DISPATCH, "libtorch_python.so", 0x500);
 	assert_int_equal(strncmp(target.probe[0].symbol, SYM_ENTER_NEW_2_13, 150), 0);
 }
 

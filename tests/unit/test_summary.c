@@ -41,7 +41,9 @@ static const char contract[] =
 	"loaders.0.getnext.outliers.0.worker_pid loaders.0.batch_time.count "
 	"loaders.0.batch_time.median_us loaders.0.batch_time.max_us "
 	"loaders.0.batch_time.outliers loaders.0.batch_size loaders.0.queue.mean_ready "
-	"loaders.0.queue.empty_fraction loaders.0.queue.full_fraction workers.0.pid "
+	"loaders.0.queue.empty_fraction loaders.0.queue.full_fraction loaders.0.verdict.cause "
+	"loaders.0.verdict.share loaders.0.verdict.exposed_wait_ratio "
+	"loaders.0.verdict.confidence loaders.0.verdict.text workers.0.pid "
 	"workers.0.loader workers.0.born_ns workers.0.died_ns workers.0.exit "
 	"workers.0.batches workers.0.produce.median_us workers.0.produce.max_us "
 	"workers.0.produce.outliers workers.0.states.run_us workers.0.states.other_us "
@@ -110,7 +112,6 @@ static void test_unmeasured_is_null(void **state)
 	static const char *const paths[] = {
 		"target.cmdline",
 		"target.python",
-		"verdict.startup_ratio",
 		"verdict.exposed_wait_ratio",
 		"loaders.0.num_workers",
 		"loaders.0.pin_memory",
@@ -119,6 +120,7 @@ static void test_unmeasured_is_null(void **state)
 		"loaders.0.getnext.max_us",
 		"loaders.0.queue.mean_ready",
 		"loaders.0.batch_time.median_us",
+		"loaders.0.verdict",
 		"workers.0.states",
 		"workers.0.loader",
 		"workers.0.born_ns",
@@ -470,7 +472,7 @@ static void test_write(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	(void)snprintf(path, sizeof(path), "%s/summary.json", folder);
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	mask = umask(022);
 	assert_int_equal(
 		dlp_summary_write(path, &job.model, &verdict, &facts, error, sizeof(error)), 0);
@@ -505,7 +507,7 @@ static void test_write_special(void **state)
 	char error[256] = "";
 
 	(void)state;
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	assert_int_equal(dlp_summary_write("/dev/null", &job.model, &verdict, &facts, error,
 					   sizeof(error)),
 			 0);
@@ -531,7 +533,7 @@ static void test_out_of_memory(void **state)
 	int err;
 
 	(void)state;
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	json_set_alloc_funcs(failing_malloc, free);
 	do {
 		char *text = NULL;
@@ -557,6 +559,7 @@ static void test_empty_model(void **state)
 	job.model = empty;
 	load();
 	assert_text("verdict.bottleneck", "insufficient_data");
+	assert_null_at("verdict.startup_ratio");
 	assert_int_equal(json_array_size(at("loaders")), 0);
 	assert_int_equal(json_array_size(at("workers")), 0);
 	job.model = kept;

@@ -52,7 +52,7 @@ static const char *print(enum what what, size_t width)
 	text = NULL;
 	out = open_memstream(&text, &bytes);
 	assert_non_null(out);
-	dlp_diagnose(&job.model, &verdict);
+	dlp_diagnose(&job.model, NULL, &verdict);
 	if (what == ATTACHED)
 		dlp_text_attached(out, &facts, JOB_WORKERS);
 	else if (what == INTERVAL)
@@ -266,7 +266,38 @@ static void test_many_rows(void **state)
 	print(SUMMARY, 100);
 	assert_has("and 52 more");
 	assert_has("and 12 more");
-	assert_true(lines(text) < 60);
+	assert_true(lines(text) < 68);
+}
+
+static void test_loaders_alone(void **state)
+{
+	struct dlp_loader *second = &job.loader[1];
+
+	(void)state;
+	print(SUMMARY, 100);
+	assert_null(strstr(text, "alone"));
+	*second = job.loader[0];
+	second->id = 2;
+	memset(&second->sums, 0, sizeof(second->sums));
+	job.model.loader_cnt = 2;
+	print(SUMMARY, 100);
+	assert_null(strstr(text, "alone"));
+	second->sums.calls = second->sums.batches = 30;
+	second->sums.getnext_ns = second->sums.produce_ns = job_ns(3);
+	second->sums.init_ns = job_ns(0.6);
+	second->sums.made.ns[DLP_ST_SLEEP] = job_ns(12);
+	job.model.exposed_ns += second->sums.getnext_ns;
+	print(SUMMARY, 100);
+	assert_has("  loader 1 alone: training waits 63.0 % of the time; data_loading: worker_cpu "
+		   "(high)\n"
+		   "  loader 2 alone: training waits 30.0 % of the time; data_loading: sleep "
+		   "(high)\n");
+	/* one that was used too little to judge costs something as well */
+	second->sums.calls = 1;
+	second->sums.getnext_ns = second->sums.produce_ns = job_ns(0.012);
+	second->sums.init_ns = 0;
+	print(SUMMARY, 100);
+	assert_has("  loader 2 alone: training waits 0.1 % of the time; insufficient_data\n");
 }
 
 static void test_stages(void **state)
@@ -333,6 +364,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_summary_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_summary_unknowns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_rows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_loaders_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_empty_model, setup, teardown),
 	};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "diff_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "diff.h"
+#include "log.h"
+#include "util.h"
+
+/* A summary's lists are bounded; the largest that they allow is some megabytes. */
+#define SUMMARY_BYTES_MAX (64u << 20)
+
+static const char usage[] =
+	"usage: dlprof-bpf diff A.json B.json [--json]\n\n"
+	"Compares two summaries (--summary FILE): what changed from A to B, and whether it is\n"
+	"more than two runs of the same job would differ by.\n";
+
+/* NULL after a complaint. */
+static json_t *load(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char shown[256], why[200];
+	json_error_t error;
+	struct stat st;
+	json_t *root;
+
+	dlp_sanitise(shown, sizeof(shown), path, strlen(path));
+	if (fd < 0 || fstat(fd, &st)) {
+		dlp_complain("'%s' cannot be read: %s", shown, strerror(errno));
+		return NULL;
+	}
+	if (!S_ISREG(st.st_mode) || st.st_size > SUMMARY_BYTES_MAX) {
+		dlp_complain("'%s': not a summary", shown);
+		return NULL;
+	}
+	root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+	if (!root) {
+		dlp_sanitise(why, sizeof(why), error.text, sizeof(error.text));
+		dlp_complain("'%s': line %d: %s", shown, error.line, why);
+	}
+	return root;
+}
+
+static int print_json(const struct dlp_diff *diff, const char *path_a, const char *path_b)
+{
+	json_t *root = dlp_diff_json(diff, path_a, path_b);
+	int err = root ? json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : -1;
+
+	json_decref(root);
+	putchar('\n');
+	return err;
+}
+
+static int print(const json_t *a, const json_t *b, const char *path_a, const char *path_b,
+		 bool json)
+{
+	struct dlp_diff diff;
+	char shown[256];
+	int bad, err = 0;
+
+	if (dlp_diff_make(a, b, &diff, &bad)) {
+		const char *path = bad ? path_b : path_a;
+
+		dlp_complain("'%s': not a summary",
+			     dlp_sanitise(shown, sizeof(shown), path, strlen(path)));
+		return DLP_EXIT_FAILURE;
+	}
+	if (json)
+		err = print_json(&diff, path_a, path_b);
+	else
+		dlp_diff_text(stdout, &diff, path_a, path_b);
+	if (err || fflush(stdout)) {
+		dlp_complain("cannot print the comparison");
+		return DLP_EXIT_FAILURE;
+	}
+	return DLP_EXIT_OK;
+}
+
+static int run(const char *path_a, const char *path_b, bool json)
+{
+	json_t *a = load(path_a), *b = a ? load(path_b) : NULL;
+	int ret = DLP_EXIT_FAILURE;
+
+	if (a && b)
+		ret = print(a, b, path_a, path_b, json);
+	json_decref(a);
+	json_decref(b);
+	return ret;
+}
+
+int dlp_diff_command(int argc, char **argv)
+{
+	const char *path[2];
+	int path_cnt = 0;
+	bool json = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help")) {
+			fputs(usage, stdout);
+			return DLP_EXIT_OK;
+		}
+		if (!strcmp(argv[i], "--json"))
+			json = true;
+		else if (!strncmp(argv[i], "--", 2) || path_cnt == 2)
+			path_cnt = 3;
+		else
+			path[path_cnt++] = argv[i];
+		if (path_cnt > 2)
+			break;
+	}
+	if (path_cnt != 2) {
+		fputs(usage, stderr);
+		return DLP_EXIT_USAGE;
+	}
+	return run(path[0], path[1], json);
+}
