@@ -101,7 +101,7 @@ static bool step_selected(const struct dlp_report *report, const struct dlp_hist
 static int find_steps(const struct dlp_report *report, struct steps *ret)
 {
 	const struct dlp_history *history = report->history;
-	const struct dlp_history_call **last;
+	_cleanup_free_ size_t *last = NULL; /* of each iterator, behind the call before; 0 = none */
 	int err = 0;
 
 	last = calloc(history->iterator_cnt + 1, sizeof(*last));
@@ -111,11 +111,13 @@ static int find_steps(const struct dlp_report *report, struct steps *ret)
 		const struct dlp_history_call *call = &history->calls[i], *before;
 		const struct dlp_history_iterator *it =
 			dlp_history_iterator(history, call->iterator);
+		size_t at;
 
 		if (!it)
 			continue;
-		before = last[it - history->iterators];
-		last[it - history->iterators] = call;
+		at = last[it - history->iterators];
+		last[it - history->iterators] = i + 1;
+		before = at ? &history->calls[at - 1] : NULL;
 		if (!before || before->epoch != call->epoch || !(before->flags & DLP_CALL_DATA) ||
 		    !step_selected(report, before, call))
 			continue;
@@ -124,7 +126,6 @@ static int find_steps(const struct dlp_report *report, struct steps *ret)
 			ret->at[ret->cnt++] =
 				(struct step){ before, before->start_ns, call->start_ns };
 	}
-	free(last);
 	return err;
 }
 

@@ -111,8 +111,7 @@ static const struct dlp_table_form stages_form = {
 /* Scopes in order of label and process kind. */
 static int by_label(const void *a, const void *b, void *ctx)
 {
-	const struct dlp_history_scope *x = *(const struct dlp_history_scope *const *)a;
-	const struct dlp_history_scope *y = *(const struct dlp_history_scope *const *)b;
+	const struct dlp_history_scope *x = a, *y = b;
 	uint32_t trainer = *(const uint32_t *)ctx;
 
 	if (x->label != y->label)
@@ -120,16 +119,16 @@ static int by_label(const void *a, const void *b, void *ctx)
 	return (x->pid != trainer) - (y->pid != trainer);
 }
 
-/* One row of scopes [from, to) of the ordered list. */
+/* One row of scopes that have label and process kind in common. */
 static void put_stage(const struct dlp_report *report, struct dlp_table *table,
-		      const struct dlp_history_scope *const *scopes, size_t cnt)
+		      const struct dlp_history_scope *scopes, size_t cnt)
 {
 	const struct dlp_history *history = report->history;
 	uint64_t total_ns = 0, own_ns = 0, weight = 0;
 	struct dlp_stats stats = { 0 };
 
 	for (size_t i = 0; i < cnt; i++) {
-		const struct dlp_history_scope *scope = scopes[i];
+		const struct dlp_history_scope *scope = &scopes[i];
 		uint64_t ns = scope->end_ns - scope->start_ns;
 
 		dlp_stats_add(&stats, ns);
@@ -139,8 +138,8 @@ static void put_stage(const struct dlp_report *report, struct dlp_table *table,
 			own_ns += (ns - scope->child_ns) * scope->weight;
 	}
 	dlp_row(table);
-	dlp_put_text(table, history->labels[scopes[0]->label]);
-	dlp_put_text(table, scopes[0]->pid == history->model->trainer_pid ? "main" : "workers");
+	dlp_put_text(table, history->labels[scopes[0].label]);
+	dlp_put_text(table, scopes[0].pid == history->model->trainer_pid ? "main" : "workers");
 	dlp_put_stats(table, &stats);
 	dlp_put_count(table, weight);
 	dlp_put_count(table, total_ns);
@@ -152,7 +151,7 @@ void dlp_report_stages(const struct dlp_report *report, struct dlp_part *part)
 {
 	const struct dlp_history *history = report->history;
 	struct dlp_table *table = dlp_part_table(part, &stages_form);
-	_cleanup_free_ const struct dlp_history_scope **list = NULL;
+	_cleanup_free_ struct dlp_history_scope *list = NULL;
 	uint32_t trainer = history->model->trainer_pid;
 	size_t cnt = 0;
 
@@ -168,7 +167,7 @@ void dlp_report_stages(const struct dlp_report *report, struct dlp_part *part)
 		    (report->selection.worker && report->selection.worker != scope->pid) ||
 		    !dlp_matches(report->selection.events, history->labels[scope->label]))
 			continue;
-		list[cnt++] = scope;
+		list[cnt++] = *scope;
 	}
 	qsort_r(list, cnt, sizeof(*list), by_label, &trainer);
 	for (size_t from = 0, to; from < cnt; from = to) {

@@ -142,8 +142,7 @@ static void sum_loader(const struct dlp_report *report, struct dlp_table *table,
 
 static int by_pid(const void *a, const void *b)
 {
-	const struct dlp_history_production *x = *(const struct dlp_history_production *const *)a;
-	const struct dlp_history_production *y = *(const struct dlp_history_production *const *)b;
+	const struct dlp_history_production *x = a, *y = b;
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
@@ -152,7 +151,7 @@ static int by_pid(const void *a, const void *b)
 
 /* Those selected, by pid and time. */
 struct productions {
-	const struct dlp_history_production **at;
+	struct dlp_history_production *at;
 	size_t cnt;
 };
 
@@ -170,7 +169,7 @@ static bool productions_init(const struct dlp_report *report, struct productions
 		if (dlp_selected(report, made->done_ns) &&
 		    dlp_selected_worker(report, made->pid) &&
 		    dlp_selected_loader(report, made->loader))
-			ret->at[ret->cnt++] = made;
+			ret->at[ret->cnt++] = *made;
 	}
 	qsort(ret->at, ret->cnt, sizeof(*ret->at), by_pid);
 	return true;
@@ -183,7 +182,7 @@ static size_t seek(const struct productions *all, uint32_t pid)
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (all->at[mid]->pid < pid)
+		if (all->at[mid].pid < pid)
 			low = mid + 1;
 		else
 			high = mid;
@@ -277,17 +276,17 @@ void dlp_report_workers(const struct dlp_report *report, struct dlp_part *part)
 			continue;
 		dlp_stats_clear(&stats);
 		from = seek(&all, worker->pid);
-		for (size_t j = from; j < all.cnt && all.at[j]->pid == worker->pid; j++) {
-			if (made_by(all.at[j], worker))
-				dlp_stats_add(&stats, all.at[j]->done_ns - all.at[j]->taken_ns);
+		for (size_t j = from; j < all.cnt && all.at[j].pid == worker->pid; j++) {
+			if (made_by(&all.at[j], worker))
+				dlp_stats_add(&stats, all.at[j].done_ns - all.at[j].taken_ns);
 		}
 		put_worker(list, worker, &stats);
 		put_states(report, &activity, list, worker);
 		least_ns = dlp_stats_outlier(&stats);
-		for (size_t j = from; j < all.cnt && all.at[j]->pid == worker->pid; j++) {
-			if (made_by(all.at[j], worker) &&
-			    all.at[j]->done_ns - all.at[j]->taken_ns >= least_ns)
-				put_production(slow, all.at[j]);
+		for (size_t j = from; j < all.cnt && all.at[j].pid == worker->pid; j++) {
+			if (made_by(&all.at[j], worker) &&
+			    all.at[j].done_ns - all.at[j].taken_ns >= least_ns)
+				put_production(slow, &all.at[j]);
 		}
 	}
 	dlp_stats_fini(&stats);
