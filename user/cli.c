@@ -233,15 +233,15 @@ static const struct cli_option {
 	take_fn take;
 	const char *help; /* lines */
 } table[] = {
-	{ "pid", "PID", take_pid,
-	  "the training process, or the shell or launcher it runs under" },
+	{ "pid", "PID", take_pid, "the training process, or the shell or launcher it runs under" },
 	{ "list", NULL, take_list, "show the training processes of this machine" },
 	{ "duration", "SECONDS", take_duration,
 	  "watch for so long; default: until the job ends or Ctrl-C" },
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
 	{ "interval", "SECONDS", take_interval,
 	  "time between two figures; default 1, at least 100ms" },
-	{ "lines", NULL, take_lines, "one line per interval on a terminal, too, not the live screen" },
+	{ "lines", NULL, take_lines,
+	  "one line per interval on a terminal, too, not the live screen" },
 	{ "quiet", NULL, take_quiet, "neither screen nor lines, only the summary" },
 	{ "record", "FILE", take_record, "record all events there, for dlprof-bpf replay" },
 	{ "record-max", "BYTES", take_record_max,
@@ -254,7 +254,7 @@ static const struct cli_option {
 	{ "ring-size", "BYTES", take_ring_size,
 	  "event buffer: a power of two, K and M understood; default 4M" },
 	{ "without", "NAME", take_without,
-	  "leave a part out and use the next best way (repeatable):" },
+	  "leave out, use the next best way (repeatable; see the manual):" },
 	{ "json", NULL, take_json, "doctor prints JSON" },
 	{ "version", NULL, take_version, "print the version" },
 	{ "help", NULL, take_help, "print this" },
@@ -264,11 +264,31 @@ static const struct cli_option {
 /* Above all characters, so that a short option (there are none) is never taken for one. */
 #define OPTION_BASE 256
 
+#define HELP_COLUMN 26
+#define HELP_WIDTH 90
+
+/* What each is good for the manual tells: here it would fill a screen of its own. */
 static void list_withouts(FILE *out)
 {
-	for (int i = 0; i < DLP_FEATURE_MAX; i++)
-		fprintf(out, "                          %-14s %s\n", dlp_feature_name(i),
-			dlp_feature_loss(i));
+	size_t column = HELP_COLUMN;
+
+	fprintf(out, "%*s", HELP_COLUMN, "");
+	for (int i = 0; i < DLP_FEATURE_MAX; i++) {
+		const char *name = dlp_feature_name(i);
+		const char *comma = i + 1 < DLP_FEATURE_MAX ? "," : "";
+		size_t len = strlen(name) + strlen(comma);
+
+		if (i && column + 1 + len > HELP_WIDTH) {
+			fprintf(out, "\n%*s", HELP_COLUMN, "");
+			column = HELP_COLUMN;
+		} else if (i) {
+			fputc(' ', out);
+			column++;
+		}
+		fprintf(out, "%s%s", name, comma);
+		column += len;
+	}
+	fputc('\n', out);
 }
 
 void dlp_cli_help(FILE *out)
@@ -279,24 +299,25 @@ void dlp_cli_help(FILE *out)
 	      "       dlprof-bpf report RECORDING [options, see report --help]\n"
 	      "       dlprof-bpf diff A.json B.json [--json]\n"
 	      "       dlprof-bpf doctor [--pid PID] [--json]\n\n"
-	      "Watches a PyTorch training job and says whether, and why, it waits for data.\n"
-	      "The job is not changed, stopped or restarted.\n\n"
-	      "A command is started as the user who called sudo, and watched from the moment that\n"
-	      "it, or a process it has started, loads torch. It runs to its end, even when\n"
-	      "--duration is over; its exit status becomes ours. Lines and report go to stderr:\n"
-	      "stdout is the command's.\n\n",
+	      "Watches a PyTorch training job and says whether, and why, it waits for data. The job\n"
+	      "is not changed, stopped or restarted. A COMMAND runs as the user who called sudo, and\n"
+	      "to its end; its exit status becomes ours. Lines and report then go to stderr.\n\n",
 	      out);
 	for (size_t i = 0; i < OPTION_CNT; i++) {
 		char left[40];
 
 		(void)snprintf(left, sizeof(left), "--%s%s%s", table[i].name,
 			       table[i].arg ? " " : "", table[i].arg ? table[i].arg : "");
-		fprintf(out, "  %-22s  %s\n", left, table[i].help);
+		fprintf(out, "  %-*s%s\n", HELP_COLUMN - 2, left, table[i].help);
 		if (table[i].take == take_without)
 			list_withouts(out);
 	}
 	fputs("\nTimes are seconds, or carry a unit: 250ms, 90s, 10m, 1h.\nExit status: 0 ok, 1 "
-	      "failure, 2 usage, 3 the kernel or a permission does not allow it.\n",
+	      "failure, 2 usage, 3 the kernel or a permission does not allow it.\n\n"
+	      "Examples:\n"
+	      "  sudo dlprof-bpf --pid 4711 --duration 60 --summary run.json\n"
+	      "  sudo dlprof-bpf --record run.dlp -- \"$(which python)\" train.py\n"
+	      "  dlprof-bpf report run.dlp --html run.html\n",
 	      out);
 }
 
@@ -362,8 +383,8 @@ static bool fits_replay(const struct cli_option *option)
 
 static bool fits_doctor(const struct cli_option *option)
 {
-	return option->take == take_pid || option->take == take_json ||
-	       option->take == take_help || option->take == take_version;
+	return option->take == take_pid || option->take == take_json || option->take == take_help ||
+	       option->take == take_version;
 }
 
 /* Options up to the first word that is none, which optind then tells. */
@@ -389,7 +410,8 @@ static int take_options(int argc, char **argv, struct dlp_options *ret, const ch
 			return bad_option(code, argc, argv, error, error_size);
 		option = &table[code - OPTION_BASE];
 		*ret_last = optarg;
-		if ((ret->replay && !fits_replay(option)) || (ret->doctor && !fits_doctor(option))) {
+		if ((ret->replay && !fits_replay(option)) ||
+		    (ret->doctor && !fits_doctor(option))) {
 			say(error, error_size,
 			    "--%s is for watching a job, not for %s; try 'dlprof-bpf --help'",
 			    option->name, ret->doctor ? "doctor" : "replay");

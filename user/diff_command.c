@@ -9,15 +9,18 @@
 #include "cli.h"
 #include "diff.h"
 #include "log.h"
+#include "outfile.h"
 #include "util.h"
 
 /* A summary's lists are bounded; the largest that they allow is some megabytes. */
 #define SUMMARY_BYTES_MAX (64u << 20)
 
 static const char usage[] =
-	"usage: dlprof-bpf diff A.json B.json [--json]\n\n"
+	"usage: dlprof-bpf diff A.json B.json [options]\n\n"
 	"Compares two summaries (--summary FILE): what changed from A to B, and whether it is\n"
-	"more than two runs of the same job would differ by.\n";
+	"more than two runs of the same job would differ by.\n\n"
+	"  --json  print the comparison as JSON\n"
+	"  --help  print this\n";
 
 /* NULL after a complaint. */
 static json_t *load(const char *path)
@@ -73,7 +76,8 @@ static int print(const json_t *a, const json_t *b, const char *path_a, const cha
 		err = print_json(&diff, path_a, path_b);
 	else
 		dlp_diff_text(stdout, &diff, path_a, path_b);
-	if (err || fflush(stdout)) {
+	/* jansson does not tell of each write that failed, the stream does */
+	if (err || dlp_outfile_close(stdout)) {
 		dlp_complain("cannot print the comparison");
 		return DLP_EXIT_FAILURE;
 	}

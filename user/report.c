@@ -213,9 +213,17 @@ int dlp_report_print(const struct dlp_report *report, FILE *out)
 	return 0;
 }
 
+struct left_out {
+	json_t *object;
+	int err;
+};
+
 static void json_lost(void *ctx, const char *what, uint64_t cnt)
 {
-	(void)json_object_set_new(ctx, what, json_integer((json_int_t)cnt));
+	struct left_out *left_out = ctx;
+
+	left_out->err |=
+		json_object_set_new(left_out->object, what, json_integer((json_int_t)cnt));
 }
 
 static json_t *or_null(uint64_t value)
@@ -226,14 +234,16 @@ static json_t *or_null(uint64_t value)
 static int json_head(const struct dlp_report *report, json_t *root)
 {
 	const struct dlp_history *history = report->history;
-	json_t *left_out = json_object(), *complete = json_null();
+	struct left_out left_out = { .object = json_object() };
+	json_t *complete = json_null();
 	uint64_t from_ns, to_ns;
 
 	dlp_selected_time(report, &from_ns, &to_ns);
-	each_lost(history, json_lost, left_out);
+	each_lost(history, json_lost, &left_out);
 	if (history->facts)
 		complete = json_boolean(dlp_summary_complete(history->model, history->facts));
-	return json_object_set_new(root, "schema", json_string(DLP_REPORT_SCHEMA)) |
+	return left_out.err |
+	       json_object_set_new(root, "schema", json_string(DLP_REPORT_SCHEMA)) |
 	       json_object_set_new(root, "pid", or_null(history->model->trainer_pid)) |
 	       json_object_set_new(root, "window",
 				   json_pack("{s:I, s:I, s:o}", "start_ns",
@@ -246,7 +256,7 @@ static int json_head(const struct dlp_report *report, json_t *root)
 					     or_null(report->selection.loader), "worker",
 					     or_null(report->selection.worker))) |
 	       json_object_set_new(root, "complete", complete) |
-	       json_object_set_new(root, "left_out", left_out);
+	       json_object_set_new(root, "left_out", left_out.object);
 }
 
 static int json_section(const struct dlp_report *report, enum dlp_report_section section,
@@ -285,8 +295,10 @@ int dlp_report_json(const struct dlp_report *report, FILE *out)
 		if (report->sections & 1u << i)
 			err = json_section(report, i, list);
 	}
-	/* a full disk shows when the caller closes the stream */
-	if (!err && !json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)))
+	/* a full disk shows when the caller closes the stream; whatever else fails is memory */
+	if (!err && json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) && !ferror(out))
+		err = -ENOMEM;
+	if (!err)
 		fputc('\n', out);
 	json_decref(list);
 	json_decref(root);

@@ -169,6 +169,7 @@ static double us(uint64_t ns)
 	return (double)ns / 1e3;
 }
 
+/* All of the states, or NULL: one that is missing would pass for unmeasured. */
 static json_t *split_json(const struct dlp_clock *split)
 {
 	json_t *object = json_object();
@@ -176,7 +177,10 @@ static json_t *split_json(const struct dlp_clock *split)
 
 	for (unsigned int i = 0; i < DLP_ST_MAX; i++) {
 		(void)snprintf(key, sizeof(key), "%s_us", dlp_split_state_id(i));
-		(void)json_object_set_new(object, key, json_real(us(split->ns[i])));
+		if (json_object_set_new(object, key, json_real(us(split->ns[i])))) {
+			json_decref(object);
+			return NULL;
+		}
 	}
 	return object;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report on simulated runs: its figures against those of the truth, and its forms. */
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -409,6 +410,55 @@ static void test_hostile(void **unused)
 	history_run_free(&run);
 }
 
+static size_t allocations_left;
+
+static void *failing_malloc(size_t bytes)
+{
+	if (!allocations_left)
+		return NULL;
+	allocations_left--;
+	return malloc(bytes);
+}
+
+/* Whole or refused: a document that lacks a key would pass for a figure that was not measured. */
+static void test_out_of_memory(void **unused)
+{
+	const struct scn_view view = { 0 };
+	size_t bytes, whole_bytes, allowed = 0;
+	struct dlp_report report;
+	struct history_run run;
+	char *text, *whole;
+	FILE *out;
+	int err;
+
+	(void)unused;
+	history_run(&run, epochs(1), &view);
+	report = report_on(&run);
+	report.sections = 1u << DLP_SECTION_WORKERS | 1u << DLP_SECTION_BATCHTIME;
+	run.history->lost.waits = 3;
+	out = open_memstream(&whole, &whole_bytes);
+	assert_int_equal(dlp_report_json(&report, out), 0);
+	fclose(out);
+	json_set_alloc_funcs(failing_malloc, free);
+	do {
+		out = open_memstream(&text, &bytes);
+		allocations_left = allowed;
+		err = dlp_report_json(&report, out);
+		fclose(out);
+		if (err)
+			assert_int_equal(err, -ENOMEM);
+		else
+			assert_string_equal(text, whole);
+		free(text);
+		/* each of the first ones, then a sample: there are thousands */
+		allowed += allowed < 60 ? 1 : 23;
+	} while (err);
+	json_set_alloc_funcs(malloc, free);
+	assert_true(allowed > 500);
+	free(whole);
+	history_run_free(&run);
+}
+
 static void test_regex(void **unused)
 {
 	const struct scn_view view = { 0 };
@@ -494,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_workers), cmocka_unit_test(test_edges),
 		cmocka_unit_test(test_two_loaders), cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_regex),	cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_spans),
 	};
 
