@@ -38,13 +38,38 @@ _dlprof_bpf_pids() {
 	_dlprof_bpf_words "$pids" "$1"
 }
 
+# report has options of its own, some with the names of others.
+_dlprof_bpf_report() {
+	local cur=$1 prev=$2
+	local options='--section --from --to --loader --worker --events --dimensions --rows --json --csv
+		--trace --folded --smdebug --html --help'
+	local sections='all verdict iterators workers getnext batchtime prefetch stages timeline window'
+
+	case $prev in
+	--section) _dlprof_bpf_words "$sections" "$cur" ;;
+	--json | --csv | --trace | --folded | --smdebug | --html) _dlprof_bpf_files "$cur" ;;
+	--from | --to | --loader | --worker | --events | --dimensions | --rows) COMPREPLY=() ;;
+	*)
+		if [[ $cur == -* ]]; then
+			_dlprof_bpf_words "$options" "$cur"
+		else
+			_dlprof_bpf_files "$cur"
+		fi
+		;;
+	esac
+}
+
 _dlprof_bpf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
-	local watch='--pid --list --duration --summary --interval --quiet --record --record-max --events
-		--labels --long-wait --ring-size --without --version --help'
+	local watch='--pid --list --duration --summary --interval --lines --quiet --record --record-max
+		--events --labels --long-wait --ring-size --without --version --help'
 	local withouts='scopes clocks task-storage clock-iter queue-uprobe queue-syscall process block
 		waits iterators others'
 
+	if [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} == report ]]; then
+		_dlprof_bpf_report "$cur" "$prev"
+		return
+	fi
 	# behind "--" comes the command to start
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [[ ${COMP_WORDS[i]} == -- ]]; then
@@ -82,10 +107,17 @@ _dlprof_bpf() {
 			_dlprof_bpf_files "$cur"
 		fi
 		;;
+	diff)
+		if [[ $cur == -* ]]; then
+			_dlprof_bpf_words '--json --help' "$cur"
+		else
+			_dlprof_bpf_files "$cur"
+		fi
+		;;
 	doctor) _dlprof_bpf_words '--pid --json --version --help' "$cur" ;;
 	*)
 		if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
-			_dlprof_bpf_words 'replay doctor' "$cur"
+			_dlprof_bpf_words 'replay report diff doctor' "$cur"
 		else
 			_dlprof_bpf_words "$watch" "$cur"
 		fi

@@ -42,18 +42,25 @@ skip() {
 }
 
 # ---- what --help says ----------------------------------------------------------------------------
-# The list of options, not the lines of usage above it: "  --pid PID    the training process"
+# help_options [COMMAND]: the list of options, not the lines of usage above it:
+# "  --pid PID    the training process"
 help_options() {
-	"$TOOL" --help | sed -n 's/^  \(--[a-z-]*\) .*/\1/p' | sort
+	"$TOOL" "$@" --help | sed -n 's/^  \(--[a-z-]*\) .*/\1/p' | sort
 }
 
 help_commands() {
 	"$TOOL" --help | sed -n 's/^ *\(usage: \)\{0,1\}dlprof-bpf \([a-z][a-z-]*\) .*/\2/p' | sort -u
 }
 
-# What may be left out: the indented list below --without.
+# What may be left out: the indented lines below --without, "scopes, clocks,"
 help_withouts() {
-	"$TOOL" --help | sed -n 's/^ \{20,\}\([a-z-]*\)  *[^ ].*/\1/p' | sort
+	"$TOOL" --help | sed -n '/^  --without /,/^  --/ s/^ \{20,\}//p' | tr -d ' ' | tr ',' '\n' |
+		sed '/^$/d' | sort
+}
+
+# What report --section takes besides "all": "Sections: verdict, iterators"
+help_sections() {
+	"$TOOL" report --help | sed -n 's/^Sections: //p' | tr -d ' ' | tr ',' '\n' | sort
 }
 
 # ---- the manual ----------------------------------------------------------------------------------
@@ -61,13 +68,21 @@ section() {
 	sed -n "/^\.Sh $1\$/,/^\.Sh /p" "$MANUAL"
 }
 
-# options of the OPTIONS section, each of which has an entry there
+# manual_options [COMMAND]: those of the OPTIONS section, or of the command's own subsection
 manual_options() {
-	section OPTIONS | sed -n 's/^\.It Fl -\([a-z-]*\).*/--\1/p' | sort
+	if [ $# -eq 0 ]; then
+		section OPTIONS
+	else
+		sed -n "/^\.Ss Options of $1\$/,/^\.S[sh] /p" "$MANUAL"
+	fi | sed -n 's/^\.It Fl -\([a-z-]*\).*/--\1/p' | sort
 }
 
 manual_withouts() {
 	section OPTIONS | sed -n 's/^\.It Cm \([a-z-]*\)$/\1/p' | sort
+}
+
+manual_sections_of_report() {
+	section COMMANDS | sed -n 's/^\.It Cm \([a-z]*\)$/\1/p' | grep -vx doctor | sort
 }
 
 manual_has_commands() {
@@ -105,7 +120,10 @@ renders() {
 
 check_manual() {
 	same 'the manual has the options of --help' "$(manual_options)" "$(help_options)"
+	same 'the manual has the options of report' "$(manual_options report)" "$(help_options report)"
+	same 'the manual has the options of diff' "$(manual_options diff)" "$(help_options diff)"
 	same 'the manual has the names for --without' "$(manual_withouts)" "$(help_withouts)"
+	same 'the manual has the sections of report' "$(manual_sections_of_report)" "$(help_sections)"
 	check 'the manual has the commands' manual_has_commands
 	check 'the manual has its sections' manual_has_sections
 	if command -v man >/dev/null; then
@@ -128,11 +146,12 @@ complete_words() {
 		printf "%s\n" "${COMPREPLY[@]}"' bash "$PWD/$COMPLETION" "$@" 2>/dev/null | sort
 }
 
-# Options that are offered somewhere: not all fit every command.
+# Those of --help, each of which is offered somewhere: not all fit every command. report and diff
+# have help of their own.
 completion_options() {
 	{
 		complete_words dlprof-bpf --
-		for command in $(help_commands); do
+		for command in $(help_commands | grep -vxE 'report|diff'); do
 			complete_words dlprof-bpf "$command" --
 		done
 	} | sort -u
@@ -141,6 +160,12 @@ completion_options() {
 check_completion() {
 	check 'the completion can be sourced twice' bash --norc -u -e -c ". '$COMPLETION'; . '$COMPLETION'"
 	same 'the completion has the options of --help' "$(completion_options)" "$(help_options)"
+	same 'the completion has the options of report' \
+		"$(complete_words dlprof-bpf report run.dlp --)" "$(help_options report)"
+	same 'the completion has the options of diff' \
+		"$(complete_words dlprof-bpf diff a.json --)" "$(help_options diff)"
+	same 'the completion has the sections of report' \
+		"$(complete_words dlprof-bpf report --section '')" "$(printf 'all\n%s\n' "$(help_sections)" | sort)"
 	same 'the completion has the names for --without' \
 		"$(complete_words dlprof-bpf --without '')" "$(help_withouts)"
 	same 'the completion has the commands' "$(complete_words dlprof-bpf '')" "$(help_commands)"
@@ -150,6 +175,12 @@ check_completion() {
 	same 'it completes files' "$(complete_words dlprof-bpf replay "$work/a f")" "$work/a file.dlp"
 	same 'it completes files after --summary' \
 		"$(complete_words dlprof-bpf --summary "$work/a f")" "$work/a file.dlp"
+	same 'it completes files for report, and after its --html' \
+		"$(complete_words dlprof-bpf report "$work/a f" && complete_words dlprof-bpf report --html "$work/a f")" \
+		"$(printf '%s\n' "$work/a file.dlp" "$work/a file.dlp")"
+	same 'it completes files for diff' "$(complete_words dlprof-bpf diff a.json "$work/a f")" \
+		"$work/a file.dlp"
+	same 'it offers no file for an expression' "$(complete_words dlprof-bpf report --events '')" ''
 	same 'it offers nothing for a number' "$(complete_words dlprof-bpf --duration '')" ''
 	same 'behind -- it completes files, not options' \
 		"$(complete_words dlprof-bpf -- "$work/a f")" "$work/a file.dlp"
