@@ -97,7 +97,7 @@ def check_slices(tap, events, tool, truth, trainer):
     right, wrong = 0, []
     for e in truth.nexts:
         for (s, t), (batch, worker) in told.items():
-            if not e["s"] <= s <= e["s1"] or batch is None:
+            if not compare.began(e, s) or not e["t1"] <= t or batch is None:
                 continue
             # a batch that was made before the window has no worker
             right += (batch, worker) == (e["idx"], e["pid"])

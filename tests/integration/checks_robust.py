@@ -52,7 +52,14 @@ def wait_for(condition, seconds=5):
 def tiny_ring(env, loader, step):
     tap, session = env.tap, env.session()
     with session.phase("steady", loader=loader, step=step) as phase:
-        tool = env.observe(session.pid, "--ring-size", "4096", duration=3)
+        tool = env.start(session.pid, "--ring-size", "4096", duration=3)
+        # a reader that is held up: labels alone would be sampled before they fill the ring for long
+        time.sleep(1)
+        tool.signal(signal.SIGSTOP)
+        time.sleep(0.7)
+        tool.signal(signal.SIGCONT)
+        tool.finish(timeout=33)
+        tool.need_summary()
     loss = tool.summary["loss"]
     tap.same(loss["complete"], False, "not complete")
     tap.check(loss["events_lost"] and loss["by_reason"].get("ring_full") == loss["events_lost"]

@@ -8,7 +8,15 @@ from truth import cpu_in, overlap
 # Truth is taken in Python around the call, the tool's time inside it: an end so close to an edge of
 # the window may fall on either side of it.
 EDGE_NS = 300_000
+# The tool's time begins where the interpreter calls __next__, truth's in its first line of Python:
+# some microseconds later, unless the thread loses its CPU just there.
+EARLY_NS = 20_000_000
 STATES = "run runq disk fault fs net lock gil pipe sleep idle other".split()
+
+
+def began(e, start):
+    """Is `start` where the tool saw the job's call e begin?"""
+    return e["s"] - EARLY_NS <= start <= e["s1"]
 
 
 def window(tool):
@@ -55,8 +63,9 @@ def check_count(tap, tool, truth):
 
 
 def check_durations(tap, tool, truth):
-    """Each call's duration, one event for one call. Python's own way between the call and the edge
-    of the scope is not the tool's error: on a busy machine the thread may lose its CPU there."""
+    """Each call's duration, one event for one call; most of them as Python around the call has them.
+    Python's own way between the call and the edge of the scope is not the tool's error: on a busy
+    machine the thread may lose its CPU there."""
     start, end = window(tool)
     sure, perhaps = calls(truth, start, end)
     events = sorted(scopes(tool))
@@ -64,7 +73,7 @@ def check_durations(tap, tool, truth):
     used, close, strict, worst, unpaired = set(), 0, 0, 0, []
     for e in sure:
         at = bisect.bisect_right(begins, e["s1"]) - 1
-        if at < 0 or begins[at] < e["s"] or events[at][1] < e["t1"] or at in used:
+        if at < 0 or not began(e, begins[at]) or events[at][1] < e["t1"] or at in used:
             unpaired.append((f"{(e['s'] - start) / 1e6:.2f} ms after the window's start", e))
             continue
         used.add(at)
@@ -72,7 +81,7 @@ def check_durations(tap, tool, truth):
         slack = max(0.01 * most, 60_000)
         error = max(least - got, got - most, 0)
         close += error <= slack
-        strict += most - got <= slack
+        strict += abs(most - got) <= slack
         worst = max(worst, error)
     extra = len(events) - len(used)
     tap.check(sure and not unpaired and extra <= len(perhaps), "one event for each GetNext call",
@@ -80,9 +89,11 @@ def check_durations(tap, tool, truth):
               f"{len(perhaps)} calls at the edges", unpaired[:3])
     tap.check(sure and close >= 0.95 * len(sure), "95 % of durations within 1 % or 60 us",
               f"{close} of {len(sure)}, worst {worst / 1e3:.0f} us")
-    if strict < 0.95 * len(sure):
-        tap.note(f"counting Python's way into and out of the scope: {strict} of {len(sure)} "
-                 f"durations within 1 % or 60 us")
+    tap.note(f"as Python around the call has them: {strict} of {len(sure)} durations within 1 % or 60 us")
+    # torch 1.13's exit operator is seen well before Python is out of the scope
+    if tool.summary["tool"]["capture"]["scopes"] == "pair A":
+        tap.check(strict >= 0.95 * len(sure) - 2, "95 % of durations as Python has them", strict,
+                  len(sure))
 
 
 def check_exposed(tap, tool, truth, slack=0.01):
@@ -212,8 +223,8 @@ def check_outliers(tap, tool, truth, trainer):
     for o in entries:
         # how exact single calls are is another check's; a thread that gives the interpreter's lock
         # away within microseconds of a call's end may be taken to be in it still (1 in some 500)
-        near = [e for e in truth.nexts if e["s"] <= o["start_ns"] <= e["t"] and
-                o["end_ns"] <= e["t"] + 20e6]
+        near = [e for e in truth.nexts if e["s"] - EARLY_NS <= o["start_ns"] <= e["t"] and
+                e["t1"] <= o["end_ns"] <= e["t"] + 20e6]
         if not near:
             wrong.append((o, "no such call"))
             continue
