@@ -90,7 +90,7 @@ def tiny_ring_workers(env):
 
 
 # ---- SIGKILL of the tool ---------------------------------------------------------------------
-FIXED = {"steps": 1200, "loader": {**LOADER, "n": 20_000, "seed": 7,
+FIXED = {"steps": 2000, "loader": {**LOADER, "n": 20_000, "seed": 7,
                                    "work": {"kind": "cpu", "ms": 0.3}}}
 
 
