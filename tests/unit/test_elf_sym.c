@@ -526,8 +526,10 @@ static void huge_files_are_read_in_bounds(void **state)
 	elf_build_dyn(&build, DT_STRSZ)->d_un.d_val = 1ull << 40;
 	elf_build_write(&build, path);
 	/* sparse: takes no space, and would take hours to search */
-	if (truncate(path, 1ll << 42))
+	if (truncate(path, 1ll << 42)) {
+		print_message("the file system takes no file of 4 TiB\n");
 		skip();
+	}
 	assert_int_equal(dlp_elf_open(path, &elf), 0);
 	assert_int_equal(find("target", DLP_ELF_EXACT, &sym), -EBADMSG);
 }

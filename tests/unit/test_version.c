@@ -222,7 +222,7 @@ static void torch_is_told_by_its_package(void **state)
 	torch_from("/lib/libtorch_python.so.1.13 /v/torch/_C.so", &version, "/v/torch");
 	assert_int_equal(version.minor, 5);
 	/* a folder of the user's with the same name, and another package's */
-	torch_from("/home/torch/x.so /home/torch/v/torch/_C.so /v/torch/_C.so", &version,
+	torch_from("/u/torch/x.so /u/torch/v/torch/_C.so /v/torch/_C.so", &version,
 		   "/v/torch");
 	assert_int_equal(version.minor, 5);
 	torch_from("/v/torchvision/_C.so /lib/libtorch.so", &version, "");
