@@ -327,8 +327,10 @@ static void what_compilers_make_agrees_with_nm(void **state)
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(kind); i++) {
 		char command[512];
 
-		if (!compile_fixture("full.so", kind[i]) || !run_nm("full.so"))
+		if (!compile_fixture("full.so", kind[i]) || !run_nm("full.so")) {
+			print_message("no compiler or no nm for %s\n", kind[i]);
 			skip();
+		}
 		compare_with_nm("full.so", true);
 		(void)snprintf(command, sizeof(command), "cd %s && strip -o bare.so full.so",
 			       tree.path);
