@@ -180,9 +180,7 @@ static void put_outlier(struct dlp_table *table, const struct dlp_activity *acti
 	dlp_put_count(table, step->call->loader);
 	dlp_put_count(table, step->call->epoch);
 	dlp_put_index(table, step->call->index);
-	dlp_put_count(table, step->start_ns);
-	dlp_put_count(table, step->end_ns);
-	dlp_put_count(table, step->end_ns - step->start_ns);
+	dlp_put_span(table, step->start_ns, step->end_ns);
 	dlp_put_count(table, step->call->end_ns - step->call->start_ns);
 	if (detailed)
 		put_activity(table, activity, step);

@@ -279,9 +279,7 @@ void dlp_happenings_fini(struct dlp_happenings *list)
 
 void dlp_happening_put(struct dlp_table *table, const struct dlp_happening *happening)
 {
-	dlp_put_count(table, happening->start_ns);
-	dlp_put_count(table, happening->end_ns);
-	dlp_put_count(table, happening->end_ns - happening->start_ns);
+	dlp_put_span(table, happening->start_ns, happening->end_ns);
 	dlp_put_text(table, happening->dimension);
 	dlp_put_text(table, happening->event);
 	dlp_put_count(table, happening->pid);

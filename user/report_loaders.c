@@ -152,9 +152,7 @@ static void init_outliers(const struct dlp_report *report, struct dlp_table *tab
 		dlp_row(table);
 		dlp_put_count(table, loader);
 		dlp_put_count(table, it->id);
-		dlp_put_count(table, it->init_start_ns);
-		dlp_put_count(table, it->init_end_ns);
-		dlp_put_count(table, it->init_end_ns - it->init_start_ns);
+		dlp_put_span(table, it->init_start_ns, it->init_end_ns);
 	}
 }
 
@@ -307,9 +305,7 @@ static void call_outliers(const struct dlp_report *report, struct dlp_table *tab
 		dlp_put_count(table, call->epoch);
 		dlp_put_index(table, call->index);
 		dlp_put_count(table, call->worker_pid);
-		dlp_put_count(table, call->start_ns);
-		dlp_put_count(table, call->end_ns);
-		dlp_put_count(table, call->end_ns - call->start_ns);
+		dlp_put_span(table, call->start_ns, call->end_ns);
 		put_parts(table, &parts);
 		dlp_put_count(table, call->iterator);
 		dlp_put_count(table, call->asked_ns);

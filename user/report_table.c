@@ -67,6 +67,13 @@ void dlp_put_count(struct dlp_table *table, uint64_t value)
 	cell->known = value || (kind != DLP_CELL_ID && kind != DLP_CELL_TIME);
 }
 
+void dlp_put_span(struct dlp_table *table, uint64_t start_ns, uint64_t end_ns)
+{
+	dlp_put_count(table, start_ns);
+	dlp_put_count(table, end_ns);
+	dlp_put_count(table, end_ns - start_ns);
+}
+
 void dlp_put_index(struct dlp_table *table, int64_t value)
 {
 	enum dlp_cell_kind kind;

@@ -67,6 +67,8 @@ void dlp_table_fini(struct dlp_table *table);
 /* A new row; its cells are then put from left to right, those left out are unknown. */
 void dlp_row(struct dlp_table *table);
 void dlp_put_count(struct dlp_table *table, uint64_t value); /* COUNT, ID, NS, TIME, BYTES */
+/* Three cells: TIME, TIME and, as NS, what lies between. */
+void dlp_put_span(struct dlp_table *table, uint64_t start_ns, uint64_t end_ns);
 void dlp_put_index(struct dlp_table *table, int64_t value);
 void dlp_put_number(struct dlp_table *table, double value); /* NUMBER, RATIO */
 void dlp_put_text(struct dlp_table *table, const char *text); /* copied; "", NULL = unknown */

@@ -103,9 +103,7 @@ static void life_outliers(const struct dlp_report *report, struct dlp_table *tab
 		dlp_row(table);
 		dlp_put_count(table, loader);
 		dlp_put_count(table, worker->pid);
-		dlp_put_count(table, worker->born_ns);
-		dlp_put_count(table, worker->died_ns);
-		dlp_put_count(table, worker->died_ns - worker->born_ns);
+		dlp_put_span(table, worker->born_ns, worker->died_ns);
 	}
 }
 
@@ -204,9 +202,7 @@ static void put_production(struct dlp_table *table, const struct dlp_history_pro
 	dlp_put_count(table, made->loader);
 	dlp_put_count(table, made->pid);
 	dlp_put_index(table, made->index);
-	dlp_put_count(table, made->taken_ns);
-	dlp_put_count(table, made->done_ns);
-	dlp_put_count(table, made->done_ns - made->taken_ns);
+	dlp_put_span(table, made->taken_ns, made->done_ns);
 }
 
 /* Its main thread's: of the whole window the clock's own difference, of a part what is known. */
