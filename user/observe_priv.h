@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the parts of an observation share: observe.c (the event loop), observe_attach.c (from the
+ * target to the open window), observe_window.c (events, intervals, the window's end).
+ */
+#ifndef DLP_OBSERVE_PRIV_H
+#define DLP_OBSERVE_PRIV_H
+
+#include <sys/resource.h>
+
+#include "jobs.h"
+#include "labels.h"
+#include "observe.h"
+#include "screen.h"
+#include "sums.h"
+#include "sysfacts.h"
+
+struct dlp_loop {
+	struct dlp_observation *ob;
+	struct dlp_session *session;
+	struct dlp_session_info info;
+	struct dlp_jobs *jobs;
+	struct dlp_sysfacts *sysfacts;
+	struct dlp_labels *labels;
+	struct dlp_screen *screen; /* instead of the lines; NULL = none */
+	struct rusage usage_start;
+	uint64_t interval_cnt;
+	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
+	size_t sums_cnt, sums_room;
+	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
+	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
+	int epoll_fd, signal_fd, target_fd;
+	bool stop;
+};
+
+/*
+ * The steps of an observation, in this order. The first two return DLP_EXIT_OK, or why not, with a
+ * line in `error`; the others 0 or -errno, which ends it: dlp_loop_failed() says what to tell.
+ */
+/* Loads the programs; nothing is attached yet. */
+enum dlp_exit dlp_loop_load(struct dlp_loop *loop, char *error, size_t error_size);
+/* Attaches them and opens the window; needs loop->target_fd. */
+enum dlp_exit dlp_loop_attach(struct dlp_loop *loop, char *error, size_t error_size);
+/* Takes what the ring holds. */
+int dlp_loop_read(struct dlp_loop *loop);
+/* An interval is over: reads all there is, and says so in a line or on the screen. */
+int dlp_loop_end_interval(struct dlp_loop *loop);
+int dlp_loop_close_window(struct dlp_loop *loop);
+
+/* Detaches, and frees all of it but the screen; closes the descriptors. */
+void dlp_loop_fini(struct dlp_loop *loop);
+enum dlp_exit dlp_loop_failed(struct dlp_loop *loop, int err, char *error, size_t error_size);
+
+/* Of observe_window.c for observe_attach.c: a process of the job, and the window's first event. */
+int dlp_loop_add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi);
+int dlp_loop_open_window(struct dlp_loop *loop);
+
+#endif /* DLP_OBSERVE_PRIV_H */
