@@ -69,6 +69,11 @@ static int take_interval(struct dlp_options *options, const char *arg, char *why
 	return err;
 }
 
+static int take_window(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	return take_time(arg, &options->window_ns, why, why_size);
+}
+
 static int take_long_wait(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	return take_time(arg, &options->long_wait_ns, why, why_size);
@@ -240,6 +245,8 @@ static const struct cli_option {
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
 	{ "interval", "SECONDS", take_interval,
 	  "time between two figures; default 1, at least 100ms" },
+	{ "window", "SECONDS", take_window,
+	  "the live verdict looks back so far at most; default 30" },
 	{ "lines", NULL, take_lines,
 	  "one line per interval on a terminal, too, not the live screen" },
 	{ "quiet", NULL, take_quiet, "neither screen nor lines, only the summary" },
@@ -477,6 +484,7 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 
 	memset(ret, 0, sizeof(*ret));
 	ret->interval_ns = DLP_NS_PER_S;
+	ret->window_ns = 30 * DLP_NS_PER_S;
 	ret->long_wait_ns = DLP_NS_PER_MS;
 	ret->ring_bytes = RING_BYTES_DEFAULT;
 	if (argc > 1 && !strcmp(argv[1], "replay"))

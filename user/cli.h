@@ -27,6 +27,7 @@ struct dlp_options {
 	char **command; /* argv of the command to start, ends with NULL; borrowed; NULL = none */
 	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
 	uint64_t interval_ns;
+	uint64_t window_ns; /* the live verdict looks back so far at most */
 	uint64_t long_wait_ns;
 	uint32_t ring_bytes; /* power of two, whole pages */
 	uint32_t without;    /* enum dlp_without */

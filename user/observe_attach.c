@@ -12,8 +12,6 @@
 #include "text.h"
 #include "util.h"
 
-/* The live verdict looks back no further than this: it would lag behind the job. */
-#define LIVE_NS (3 * DLP_NS_PER_S)
 /* A process that has lost its memory already may take a moment until it counts as ended. */
 #define ENDING_MS 500
 
@@ -40,12 +38,9 @@ static int init(struct dlp_loop *loop)
 	pid_t pid = loop->ob->target->pid;
 	int err;
 
-	/* rounded up: at least the newest interval */
-	loop->sums_room = (size_t)((LIVE_NS - 1) / options->interval_ns) + 1;
-	loop->sums = calloc(loop->sums_room, sizeof(*loop->sums));
-	if (!loop->sums)
-		return -ENOMEM;
-	err = dlp_jobs_new("", pid, &loop->jobs);
+	err = dlp_live_new(options->window_ns, options->interval_ns, &loop->live);
+	if (!err)
+		err = dlp_jobs_new("", pid, &loop->jobs);
 	if (!err)
 		err = dlp_sysfacts_new("", pid, &loop->sysfacts);
 	if (!err)
@@ -170,7 +165,7 @@ void dlp_loop_fini(struct dlp_loop *loop)
 	/* probes first: the target is not ours */
 	dlp_session_free(loop->session);
 	dlp_jobs_free(loop->jobs);
-	free(loop->sums);
+	dlp_live_free(loop->live);
 	dlp_sysfacts_free(loop->sysfacts);
 	dlp_labels_free(loop->labels);
 	dlp_cleanup_close(&loop->epoll_fd);

@@ -10,9 +10,9 @@
 
 #include "jobs.h"
 #include "labels.h"
+#include "live.h"
 #include "observe.h"
 #include "screen.h"
-#include "sums.h"
 #include "sysfacts.h"
 
 struct dlp_loop {
@@ -25,8 +25,7 @@ struct dlp_loop {
 	struct dlp_screen *screen; /* instead of the lines; NULL = none */
 	struct rusage usage_start;
 	uint64_t interval_cnt;
-	struct dlp_sums *sums; /* at the ends of the newest intervals; ring of sums_room */
-	size_t sums_cnt, sums_room;
+	struct dlp_live *live;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
 	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;

@@ -160,35 +160,19 @@ int dlp_loop_read(struct dlp_loop *loop)
 	return !loop->stop && dlp_sysfacts_shm_falls(loop->sysfacts) ? emit_system(loop) : 0;
 }
 
-/* The sums as of the moment the live verdict looks back to; NULL = the window's start. */
-static const struct dlp_sums *lately(const struct dlp_loop *loop)
-{
-	const struct dlp_sums *ret = NULL;
-
-	for (size_t back = 1; back <= loop->sums_room; back++) {
-		if (back > loop->sums_cnt)
-			return NULL;
-		ret = &loop->sums[(loop->sums_cnt - back) % loop->sums_room];
-		if (loop->ob->model->getnext_cnt >= ret->calls + LIVE_CALLS)
-			break;
-	}
-	return ret;
-}
-
 static void say_interval(struct dlp_loop *loop)
 {
 	struct dlp_verdict verdict;
 
 	if (loop->ob->options->quiet)
 		return;
-	dlp_diagnose(loop->ob->model, lately(loop), &verdict);
+	dlp_live_verdict(loop->live, loop->ob->model, &verdict);
 	if (loop->screen) {
 		dlp_screen_interval(loop->screen, &verdict);
 	} else {
 		dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
 		fflush(loop->ob->out);
 	}
-	dlp_sums_take(loop->ob->model, &loop->sums[loop->sums_cnt++ % loop->sums_room]);
 }
 
 int dlp_loop_end_interval(struct dlp_loop *loop)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The plain verdicts, each on a job that has exactly this trouble."""
-from harness import group
+import compare
+from harness import INTERVAL, group
+from truth import overlap
 
 SECONDS = 3
 
@@ -75,3 +77,34 @@ def compute(env):
 def short(env):
     judge(env, ("insufficient_data", "none"), duration=0.5,
           loader={"num_workers": 1, "batch": 4, "work": {"kind": "cpu", "ms": 2}})
+
+
+@group("verdict within 5 s of attaching")
+def soon(env):
+    """Six batches a second."""
+    tap, session = env.tap, env.session()
+    with session.phase("steady", loader={"num_workers": 1, "batch": 4,
+                                         "work": {"kind": "sleep", "ms": 40}}):
+        tool = env.observe(session.pid, duration=5.5, events=False)
+    known = [float(line.split()[0]) for line in tool.lines
+             if INTERVAL.match(line) and "data_loading: sleep" in line]
+    tap.check(known and known[0] <= 5, "the cause is on a line by then", *tool.lines[:8])
+
+
+@group("attached in the middle of a call")
+def middle(env):
+    """Of the first call only the end is seen: it counts, with its time since the window opened."""
+    for workers in (0, 1):
+        tap, session = env.tap, env.session()
+        with session.phase("steady", step={"ms": 20},
+                           loader={"num_workers": workers, "batch": 4,
+                                   "work": {"kind": "sleep", "ms": 250}}) as phase:
+            tool = env.observe(session.pid, duration=6, events=False)
+        start, end = compare.window(tool)
+        calls = [e for e in phase.truth.nexts if start <= e["t"] <= end]
+        begun = [e for e in calls if e["s"] < start]
+        tap.check(begun, f"{workers} workers: a call was running when the window opened", calls[:2])
+        tap.same(compare.loader_sum(tool, "getnext", "count"), len(calls), "it is counted")
+        tap.near(tool.summary["verdict"]["exposed_wait_ratio"],
+                 overlap(phase.truth.nexts, start, end) / (end - start), 0.003, "exposed wait")
+        tap.same(tool.summary["loss"]["complete"], True, "complete", tool.summary["loss"])

@@ -50,6 +50,7 @@ static void test_defaults(void **state)
 	assert_int_equal(options.pid, 4711);
 	assert_int_equal(options.duration_ns, 0);
 	assert_int_equal(options.interval_ns, DLP_NS_PER_S);
+	assert_int_equal(options.window_ns, 30 * DLP_NS_PER_S);
 	assert_int_equal(options.long_wait_ns, DLP_NS_PER_MS);
 	assert_int_equal(options.ring_bytes, 4 << 20);
 	assert_int_equal(options.without, 0);
