@@ -180,6 +180,10 @@ $(IT_BIN): $(B)/%: $(B)/%.o
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lpthread)
 
+$(B)/tests/scenarios/anonymise: $(B)/tests/scenarios/anonymise.o $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,$(LDLIBS))
+
 # ---- fuzzing -----------------------------------------------------------------------------------
 # Targets of libFuzzer, which only clang has; the unit tier runs the corpora through the same code.
 # tests/fuzz/fuzz_NAME.c, and mutate_NAME.c where inputs must be changed in their own way.
@@ -265,7 +269,7 @@ bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
 .PHONY: lint lint-shell lint-man lint-cppcheck lint-tidy lint-clang format-check
-LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
+LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c tests/scenarios/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
 lint: ## shellcheck, mandoc, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:
