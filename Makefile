@@ -167,6 +167,9 @@ $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
 $(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 
+# It runs the tool itself.
+$(B)/tests/unit/test_damaged: | $(TOOL)
+
 $(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* >$@
