@@ -304,6 +304,23 @@ static void test_wait(void **unused)
 	assert_null(strstr(picture, ">on a socket<"));
 }
 
+/* A job that hung before it was looked at is not drawn as one that trains. */
+static void test_stalled(void **unused)
+{
+	size_t cnt;
+
+	(void)unused;
+	make_run(1);
+	cnt = run.history->call_cnt;
+	run.history->call_cnt = 0;
+	run.history->verdict.bottleneck = DLP_BN_STALLED;
+	run.history->verdict.exposed_wait_ratio = 1;
+	draw();
+	run.history->call_cnt = cnt;
+	assert_non_null(strstr(picture, "time: 100.0 %"));
+	assert_null(path_of("Training thread", "step"));
+}
+
 /* Texts of the job cannot leave their place. */
 static void test_text(void **unused)
 {
@@ -361,6 +378,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_calls, teardown),
 		cmocka_unit_test_teardown(test_lanes, teardown),
 		cmocka_unit_test_teardown(test_wait, teardown),
+		cmocka_unit_test_teardown(test_stalled, teardown),
 		cmocka_unit_test_teardown(test_text, teardown),
 		cmocka_unit_test_teardown(test_bounds, teardown),
 		cmocka_unit_test_teardown(test_full_disk, teardown),
