@@ -141,6 +141,8 @@ def main():
         for s in chosen:
             tap.skip(s.name, "needs root")
         return tap.end()
+    if args.record and not os.access(ANONYMISE, os.X_OK):
+        parser.error(f"--record needs {os.path.relpath(ANONYMISE, ROOT)}: make it first")
     if args.job_only:
         args.tool = sys.executable  # which is not run
     if not os.access(args.tool, os.X_OK):
@@ -154,7 +156,7 @@ def main():
     os.chmod(folder, 0o755)
     env = harness.Env(tap, args.tool, args.python, folder)
     try:
-        if not args.job_only:
+        if not args.job_only and not args.record:
             selftest.run(tap)
         for scenario in chosen:
             form = copy.copy(record.form(scenario) if args.record else scenario.forms(args.short))
