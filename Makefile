@@ -167,6 +167,9 @@ $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
 $(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 
+# It runs the tool itself.
+$(B)/tests/unit/test_damaged: | $(TOOL)
+
 $(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* >$@
@@ -179,6 +182,10 @@ $(BT_BIN): $(B)/%: $(B)/%.o $(BT_HELP_OBJ) $(SESSION_OBJ) $(LIB)
 $(IT_BIN): $(B)/%: $(B)/%.o
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lpthread)
+
+$(B)/tests/scenarios/anonymise: $(B)/tests/scenarios/anonymise.o $(LIB)
+	$(call msg,LD,$@)
+	$(Q)$(call LINK,$(LDLIBS))
 
 # ---- fuzzing -----------------------------------------------------------------------------------
 # Targets of libFuzzer, which only clang has; the unit tier runs the corpora through the same code.
@@ -265,7 +272,7 @@ bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
 .PHONY: lint lint-shell lint-man lint-cppcheck lint-tidy lint-clang format-check
-LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
+LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c tests/scenarios/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
 lint: ## shellcheck, mandoc, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:

@@ -42,12 +42,12 @@ _dlprof_bpf_pids() {
 _dlprof_bpf_report() {
 	local cur=$1 prev=$2
 	local options='--section --from --to --loader --worker --events --dimensions --rows --json --csv
-		--trace --folded --smdebug --html --help'
+		--trace --folded --smdebug --html --svg --help'
 	local sections='all verdict iterators workers getnext batchtime prefetch stages timeline window'
 
 	case $prev in
 	--section) _dlprof_bpf_words "$sections" "$cur" ;;
-	--json | --csv | --trace | --folded | --smdebug | --html) _dlprof_bpf_files "$cur" ;;
+	--json | --csv | --trace | --folded | --smdebug | --html | --svg) _dlprof_bpf_files "$cur" ;;
 	--from | --to | --loader | --worker | --events | --dimensions | --rows) COMPREPLY=() ;;
 	*)
 		if [[ $cur == -* ]]; then

@@ -47,6 +47,8 @@ static int read_at(const struct dlp_reader *reader, void *buf, size_t bytes, uin
 static int check_header(const struct dlp_rec_header *header, uint64_t size, char *error,
 			size_t error_size)
 {
+	if (!size)
+		return refuse(error, error_size, -EINVAL, "is empty");
 	if (size < sizeof(header->magic) ||
 	    memcmp(header->magic, DLP_REC_MAGIC, sizeof(header->magic)))
 		return refuse(error, error_size, -EINVAL, "not a recording of dlprof-bpf");

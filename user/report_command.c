@@ -18,6 +18,7 @@
 #include "report.h"
 #include "report_options.h"
 #include "smdebug.h"
+#include "svg.h"
 #include "trace.h"
 #include "util.h"
 
@@ -133,6 +134,8 @@ static int write_forms(const struct job *job)
 		failed |= write_csv(report, form[DLP_FORM_CSV]);
 	if (form[DLP_FORM_HTML])
 		failed |= write_file(report, form[DLP_FORM_HTML], write_page);
+	if (form[DLP_FORM_SVG])
+		failed |= write_file(report, form[DLP_FORM_SVG], dlp_svg_write);
 	if (form[DLP_FORM_TRACE])
 		failed |= write_file(report, form[DLP_FORM_TRACE], write_trace);
 	if (form[DLP_FORM_FOLDED])

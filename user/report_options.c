@@ -152,6 +152,11 @@ static int take_html(struct dlp_report_options *options, const char *arg, char *
 	return take_form(options, DLP_FORM_HTML, arg, why, size);
 }
 
+static int take_svg(struct dlp_report_options *options, const char *arg, char *why, size_t size)
+{
+	return take_form(options, DLP_FORM_SVG, arg, why, size);
+}
+
 static int take_help(struct dlp_report_options *options, const char *arg, char *why, size_t size)
 {
 	(void)arg, (void)why, (void)size;
@@ -184,6 +189,7 @@ static const struct report_option {
 	{ "smdebug", "DIR", take_smdebug,
 	  "write the whole run as SageMaker's Debugger reads it" },
 	{ "html", "FILE", take_html, "write all of it there as one page for a browser" },
+	{ "svg", "FILE", take_svg, "draw the selected time there as one picture" },
 	{ "help", NULL, take_help, "print this" },
 };
 

@@ -30,6 +30,7 @@ enum dlp_report_form {
 	DLP_FORM_FOLDED,
 	DLP_FORM_SMDEBUG,
 	DLP_FORM_HTML,
+	DLP_FORM_SVG,
 	DLP_FORM_MAX,
 };
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The page of `report --html` in a real browser: it draws without trouble, and says what the summary says."""
+"""The page of `report --html` in a real browser: it draws without trouble, and says what the summary says.
+The picture of `report --svg`: what it draws stands where the report says that it was."""
 import html.parser
+import json
 import os
+import re
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 from harness import Failed, Skip, group
 
@@ -48,6 +52,30 @@ def open_page(env, path):
     return Page(run.stdout)
 
 
+def picture(env, recording):
+    """A part of the run, whose calls all stand for themselves."""
+    tap, path = env.tap, os.path.join(env.folder, "part.svg")
+    run = subprocess.run([env.tool, "report", recording, "--from", "1", "--to", "1.5", "--svg", path, "--section",
+                          "getnext", "--json", "-"], capture_output=True, text=True, timeout=60)
+    if run.returncode:
+        raise Failed(run.stderr)
+    report = json.loads(run.stdout)
+    getnext, selection = report["sections"]["getnext"], report["selection"]
+    texts, bars = [], []
+    for element in xml.etree.ElementTree.parse(path).iter():
+        if element.tag.endswith("}text"):
+            texts.append(element.text)
+        if element.get("class") == "outlier" and not bars and element.tag.endswith("}path"):
+            bars = [float(x) for x in re.findall(r"M([0-9.]+)", element.get("d"))]
+    count, outliers = getnext["loaders"][0]["count"], getnext["outliers"]
+    tap.check(count > 20 and any(f": {count} calls" in text and text.endswith(f" {len(outliers)} outliers")
+                                 for text in texts), "the picture has the report's figures", count, len(outliers), texts)
+    span = selection["to_ns"] - selection["from_ns"]
+    wanted = [12 + 936 * (e["start_ns"] - selection["from_ns"]) / span for e in outliers]
+    missing = [x for x in wanted if x > 12 and not any(abs(x - bar) < 1 for bar in bars)]
+    tap.check(outliers and not missing, "the picture's outliers stand where the report's are", missing, bars)
+
+
 @group("page")
 def page(env):
     tap, session = env.tap, env.session()
@@ -56,6 +84,7 @@ def page(env):
         summary = env.observe(session.pid, "--record", recording, duration=3).need_summary().summary
     run = subprocess.run([env.tool, "report", recording, "--html", path], capture_output=True, text=True, timeout=60)
     tap.check(run.returncode == 0 and os.path.getsize(path) < 2e6, "report writes a page", run.stderr)
+    picture(env, recording)
     opened = open_page(env, path)
     tap.check(opened.attributes["html"].get("data-drawn-ms") and "hidden" in opened.attributes["trouble"],
               "the page draws everything", opened.text.get("trouble"))

@@ -46,7 +46,7 @@ def iterator_per_step(k):
         step(next(iter(data)))
 
 
-@scenario("worker_startup", forbid="slow_batch", mode="launch")
+@scenario("worker_startup", forbid="slow_batch", mode="launch", recorded=Form())
 def spawn_dataset(k):
     """Spawned workers, and a dataset with two million paths that is pickled for each of them."""
     data = Items(nothing, n=100_000)
@@ -102,7 +102,7 @@ def worker_killed(k):
 
 
 @scenario("shm_exhausted", bottleneck="stalled data_loading", around={"shm_mb": 48}, exposed=None,
-          after=6.0)
+          recorded=Form(2, 6, after=4.0), after=6.0)
 def shm_full(k):
     """The training loop keeps its batches, and /dev/shm is small."""
     kept = []

@@ -93,10 +93,11 @@ def kill_group(pgid):
 
 class Observation:
     """summary, lines: what the tool said; truth: what the job recorded; marks: {name: when, in
-    ns}; busy: CPUs that others used meanwhile."""
+    ns}; busy: CPUs that others used meanwhile; record: file for the tool's recording, or None."""
 
-    def __init__(self, scenario, form):
-        self.scenario, self.form = scenario, form
+    def __init__(self, scenario, form, record=None):
+        self.scenario, self.form, self.record = scenario, form, record
+        self.options = ["--record", record] if record else []
         self.summary = self.truth = None
         self.lines, self.marks, self.busy = [], {}, 0.0
 
@@ -126,7 +127,8 @@ class Observation:
         job.wait_ready()
         time.sleep(self.form.warm)
         with self.measured(around.groups):
-            tool = env.start(job.process.pid, duration=self.form.seconds, events=False)
+            tool = env.start(job.process.pid, *self.options, duration=self.form.seconds,
+                             events=False)
             around.accompany(tool.attached_ns)
             self.finish(tool)
         self.marks.update(around.marks)
@@ -136,7 +138,7 @@ class Observation:
     def launch(self, env, around):
         job = Job(env, self.scenario, self.form, around, self.form.seconds)
         with self.measured(around.groups):
-            tool = Tool(env, None, events=False, launch=job.command)
+            tool = Tool(env, None, *self.options, events=False, launch=job.command)
             around.stack.callback(kill_group, tool.pid)
             around.groups.add(tool.pid)
             self.finish(tool)

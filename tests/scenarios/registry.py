@@ -22,7 +22,8 @@ class Scenario:
     else the summary must say (rules.py); around: the surroundings (surroundings.py); exposed: (least,
     most) share of time in GetNext and iter() by the job's own record, None where it is of no
     interest; timeline: [(cause, from, to)], what the interval lines between two marks must name;
-    mode: "attach" or "launch"; full, short: its forms, short being None outside `make test`."""
+    mode: "attach" or "launch"; full, short, recorded: its forms, short being None outside `make
+    test`, recorded where another one is needed for a recording that is kept (record.py)."""
 
     def __init__(self, function, name, about, **spec):
         self.function, self.name, self.about = function, name, about
@@ -40,13 +41,14 @@ class Scenario:
 
 
 def scenario(causes, bottleneck="data_loading", forbid="", rules=(), around=None, mode="attach",
-             exposed=(0.1, 1.1), timeline=(), full=None, short=None, **knobs):
+             exposed=(0.1, 1.1), timeline=(), full=None, short=None, recorded=None, **knobs):
     """Registers a job; its docstring tells what it is. Knobs are what its argument holds."""
     causes = causes.split()
     spec = {"causes": causes, "bottlenecks": bottleneck.split(),
             "forbidden": [c for c in DEFINITE + forbid.split() if c not in causes],
             "rules": list(rules), "around": around or {}, "mode": mode, "exposed": exposed,
-            "timeline": list(timeline), "full": full or Form(), "short": short, "knobs": knobs}
+            "timeline": list(timeline), "full": full or Form(), "short": short,
+            "recorded": recorded, "knobs": knobs}
 
     def register(function):
         add(Scenario(function, function.__name__, " ".join(function.__doc__.split()), **spec))

@@ -3,11 +3,12 @@
 """Scenarios: training jobs whose trouble is known, and what dlprof-bpf must say about each.
 
 usage: run.py [NAME ...] [-k PATTERN] [--short] [--tool build/dlprof-bpf] [--python PYTHON]
-              [--seconds N] [--tries 3] [--keep] [--job-only] [--list]
+              [--seconds N] [--tries 3] [--keep] [--job-only] [--list] [--record tests/data]
 
 Prints TAP; ends with 1 when a test failed. --short is what `make test` runs: fewer scenarios, watched
 for a shorter time. PYTHON needs torch 2.x (default: $PYTHON, else the one that runs this). A scenario
 that failed is tried again only when something else used the machine meanwhile. Needs root.
+--record renews the recordings of the folder, or makes those of the scenarios that are named.
 """
 import argparse
 import contextlib
@@ -27,6 +28,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "integration")]
 import harness  # noqa: E402
 import surroundings  # noqa: E402
 
+ANONYMISE = os.path.join(ROOT, "build/tests/scenarios/anonymise")
 BUSY_CPUS = 0.25  # used by others: from here on a failure may be their doing
 
 
@@ -40,15 +42,20 @@ def stop(number, frame):
     raise Stopped(signal.Signals(number).name)
 
 
-def attempt(env, scenario, form):
-    """Runs and judges once; returns the CPUs that others used meanwhile."""
+def attempt(env, scenario, form, folder):
+    """Runs and judges once; returns the CPUs that others used meanwhile. folder: for a recording of
+    what is judged right, or None."""
     import judge
     import observe
+    import record
     tap = env.tap
-    observation = observe.Observation(scenario, form)
+    observation = observe.Observation(scenario, form, folder and f"{env.folder}/{scenario.name}.dlp")
     try:
         observation.run(env)
         judge.check(tap, scenario, observation)
+        if folder and not tap.failed():
+            size = record.keep(scenario, observation, ANONYMISE, folder)
+            tap.note(f"{scenario.name}: {size} bytes; {observation.summary['verdict']['text']}")
     except harness.Skip:
         raise
     except harness.Failed as e:
@@ -64,12 +71,12 @@ def attempt(env, scenario, form):
     return observation.busy
 
 
-def run_scenario(env, scenario, form, tries):
+def run_scenario(env, scenario, form, tries, folder):
     tap, began = env.tap, time.monotonic()
     tap.group = scenario.name
     try:
         for left in reversed(range(tries)):
-            busy = attempt(env, scenario, form)
+            busy = attempt(env, scenario, form, folder)
             if not tap.failed() or busy < BUSY_CPUS or not left:
                 break
             tap.again()
@@ -101,6 +108,8 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="leave the files of all runs")
     parser.add_argument("--job-only", action="store_true",
                         help="no tool and no judgement: show what /proc and the job's record say")
+    parser.add_argument("--record", metavar="FOLDER",
+                        help="keep a recording of each in the folder, for the unit tests")
     parser.add_argument("--list", action="store_true",
                         help="print the scenarios and what must be said about them")
     return parser, parser.parse_args()
@@ -115,8 +124,11 @@ def main():
     if not os.geteuid():
         # before torch may have started threads
         surroundings.own_mounts()
+    import record
     import selftest
     from table import SCENARIOS
+    if args.record:
+        args.names = args.names or record.names(args.record)
     if unknown := set(args.names) - set(SCENARIOS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     chosen = [s for s in SCENARIOS.values() if (not args.names or s.name in args.names)
@@ -129,6 +141,8 @@ def main():
         for s in chosen:
             tap.skip(s.name, "needs root")
         return tap.end()
+    if args.record and not os.access(ANONYMISE, os.X_OK):
+        parser.error(f"--record needs {os.path.relpath(ANONYMISE, ROOT)}: make it first")
     if args.job_only:
         args.tool = sys.executable  # which is not run
     if not os.access(args.tool, os.X_OK):
@@ -142,15 +156,15 @@ def main():
     os.chmod(folder, 0o755)
     env = harness.Env(tap, args.tool, args.python, folder)
     try:
-        if not args.job_only:
+        if not args.job_only and not args.record:
             selftest.run(tap)
         for scenario in chosen:
-            form = copy.copy(scenario.forms(args.short))
+            form = copy.copy(record.form(scenario) if args.record else scenario.forms(args.short))
             form.seconds = args.seconds or form.seconds
             if args.job_only:
                 show_job(env, scenario, form)
             else:
-                run_scenario(env, scenario, form, args.tries)
+                run_scenario(env, scenario, form, args.tries, args.record)
     except Stopped as e:
         tap.release()
         print(f"Bail out! {e}", flush=True)

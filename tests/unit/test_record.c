@@ -233,7 +233,7 @@ static void test_wrong_header(void **unused)
 	struct dlp_rec_header header, good;
 
 	(void)unused;
-	refused(&memory, "not a recording");
+	refused(&memory, "is empty");
 	events_make(&list, 5, 4);
 	recording_make(&memory, &list, 10, 0, false);
 	memcpy(&good, memory.data, sizeof(good));
