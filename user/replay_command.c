@@ -12,6 +12,7 @@
 
 static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options *options)
 {
+	enum dlp_exit ret;
 	struct dlp_observation observation = {
 		.options = options,
 		.model = replay->model,
@@ -20,7 +21,8 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 	};
 
 	dlp_replay_file_facts(replay);
-	return dlp_run_report(&observation);
+	ret = dlp_run_report(&observation);
+	return ret ? ret : observation.gated;
 }
 
 static enum dlp_exit run(struct dlp_replay *replay, struct dlp_reader *reader,
