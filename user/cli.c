@@ -312,7 +312,7 @@ void dlp_cli_help(FILE *out)
 	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n"
 	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE] [--fail-if CONDITION]\n"
 	      "       dlprof-bpf report RECORDING [options, see report --help]\n"
-	      "       dlprof-bpf diff A.json B.json [--json]\n"
+	      "       dlprof-bpf diff A B [--json]\n"
 	      "       dlprof-bpf doctor [--pid PID] [--json]\n\n"
 	      "Watches a PyTorch training job and says whether, and why, it waits for data. The job\n"
 	      "is not changed, stopped or restarted. A COMMAND runs as the user who called sudo, and\n"

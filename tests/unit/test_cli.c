@@ -275,7 +275,7 @@ static void test_help_text(void **state)
 		"clock-iter",
 		"others\n",
 		"dlprof-bpf report RECORDING",
-		"dlprof-bpf diff A.json B.json",
+		"dlprof-bpf diff A B",
 		"Exit status",
 		"Examples:",
 	};
