@@ -13,22 +13,6 @@
 #define LOOK_BACK 32
 /* How far a batch may lag behind delivered ones before it counts as lost. */
 #define LATE_MAX 1024
-/* Calls until the largest number in flight is believed, besides twice that number. */
-#define SETTLE_MIN 64
-#define SETTLE_FRESH 4
-
-/* Will never come: its worker's shard ended before it. */
-static bool skipped(struct dlp_model *model, const struct dlp_batch *batch)
-{
-	const struct dlp_worker *worker;
-
-	if (batch->end_mark)
-		return true;
-	if (batch->sent_ns || batch->received_ns || !batch->worker_pid)
-		return false;
-	worker = dlp_worker_find(model, batch->worker_pid);
-	return worker && worker->shard_ended;
-}
 
 /* Moves next_index over what will never come; the due batch, NULL = not known or not asked for. */
 static struct dlp_batch *due_batch(struct dlp_model *model, struct dlp_iterator *it)
@@ -37,7 +21,7 @@ static struct dlp_batch *due_batch(struct dlp_model *model, struct dlp_iterator 
 
 	if (it->next_index < 0)
 		return NULL;
-	while ((batch = dlp_batch_find(it, it->next_index)) && skipped(model, batch)) {
+	while ((batch = dlp_batch_find(it, it->next_index)) && dlp_batch_skipped(model, batch)) {
 		dlp_batch_del(it, batch);
 		it->next_index++;
 	}
@@ -47,7 +31,9 @@ static struct dlp_batch *due_batch(struct dlp_model *model, struct dlp_iterator 
 static bool in_flight(struct dlp_model *model, const struct dlp_iterator *it)
 {
 	for (size_t i = 0; i < it->batch_cnt; i++) {
-		if (it->batches[i].index >= it->next_index && !skipped(model, &it->batches[i]))
+		const struct dlp_batch *batch = &it->batches[i];
+
+		if (batch->index >= it->next_index && !dlp_batch_skipped(model, batch))
 			return true;
 	}
 	return false;
@@ -65,21 +51,6 @@ static bool exhausted(struct dlp_model *model, const struct dlp_iterator *it)
 		return false;
 	/* attached in mid-epoch: what was asked before, and on pipes not tied yet, is unseen */
 	return state->reset_ns || (state->pipe_cnt && state->pipe_cnt >= it->worker_cnt);
-}
-
-static struct dlp_batch *oldest_received(const struct dlp_iterator *it, uint64_t end_ns)
-{
-	struct dlp_batch *best = NULL;
-
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		struct dlp_batch *batch = &it->batches[i];
-
-		if (!batch->received_ns || batch->received_ns > end_ns || batch->end_mark)
-			continue;
-		if (!best || batch->received_ns < best->received_ns)
-			best = batch;
-	}
-	return best;
 }
 
 static bool within(const struct dlp_call *call, uint64_t ts_ns)
@@ -117,7 +88,7 @@ static enum fit fit(struct dlp_model *model, struct dlp_iterator *it, const stru
 		return FIT_NOT;
 	due = due_batch(model, it);
 	if (it->unordered)
-		due = oldest_received(it, call->end_ns);
+		due = dlp_batch_oldest(it, call->end_ns);
 	if (due && due->received_ns && due->received_ns <= call->end_ns)
 		return state->reset_ns && !state->calls ? FIT_FIRST : FIT_READY;
 	if (state->over)
@@ -228,7 +199,7 @@ static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_ite
 
 	if (due && due->received_ns && due->received_ns <= call->end_ns && !it->unordered)
 		return due;
-	oldest = oldest_received(it, call->end_ns);
+	oldest = dlp_batch_oldest(it, call->end_ns);
 	if (!oldest || it->state->in_order)
 		return due;
 	/* nothing at all was seen of the due one: lost events say less than the order */
@@ -273,104 +244,6 @@ static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 		it->next_index = -1;
 	*ret_index = batch ? batch->index : it->next_index;
 	return true;
-}
-
-/*
- * Batches in flight before the call asked for another one; *ret_next = the index after the newest
- * of them.
- */
-static size_t in_flight_before(const struct dlp_iterator *it, const struct dlp_call *call,
-			       int64_t *ret_next)
-{
-	size_t cnt = it->batch_cnt, late = 0;
-
-	while (cnt && it->batches[cnt - 1].asked_ns >= call->start_ns)
-		cnt--;
-	*ret_next = cnt ? it->batches[cnt - 1].index + 1 : 0;
-	while (!it->unordered && late < cnt && it->batches[late].index < it->next_index)
-		late++;
-	return cnt - late;
-}
-
-static bool settled(const struct dlp_iterator *it)
-{
-	/* when the start was seen, the queues were filled before the first call */
-	if (it->state->reset_ns && it->num_workers > 0)
-		return it->state->settling > SETTLE_FRESH;
-	return it->state->settling > 2 * (uint64_t)it->in_flight_max + SETTLE_MIN;
-}
-
-/*
- * torch never has more than prefetch x workers in flight. Once that number is settled, more than
- * that means that deliveries were lost: catch up.
- */
-static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
-			   const struct dlp_call *call)
-{
-	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
-	int64_t next, least;
-	size_t cnt;
-
-	/* the end of a shard is answered with another index, beyond that number */
-	if (it->next_index < 0 || it->state->shards)
-		return;
-	cnt = in_flight_before(it, call, &next);
-	if (!settled(it)) {
-		it->state->settling += !it->state->reset_ns ||
-				       it->num_workers <= (int)it->state->pipe_cnt;
-		if (cnt > it->in_flight_max)
-			it->in_flight_max = (uint32_t)cnt;
-		if (it->in_flight_max > loader->prefetch)
-			loader->prefetch = it->in_flight_max;
-		return;
-	}
-	if (!dlp_lossy(model))
-		return;
-	if (!it->unordered) {
-		least = next - (int64_t)it->in_flight_max;
-		if (it->next_index < least)
-			it->next_index = least;
-		return;
-	}
-	for (; cnt > it->in_flight_max; cnt--) {
-		struct dlp_batch *oldest = oldest_received(it, call->start_ns);
-
-		if (!oldest)
-			return;
-		dlp_batch_del(it, oldest);
-	}
-}
-
-/* Ready = sent when the call began; in order, so only an unbroken row counts. */
-static int32_t note_ready(struct dlp_model *model, struct dlp_iterator *it,
-			  struct dlp_loader *loader, const struct dlp_call *call)
-{
-	uint64_t ready = 0;
-	int64_t want = it->next_index;
-
-	if (want < 0)
-		return -1;
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		const struct dlp_batch *batch = &it->batches[i];
-		bool sent = batch->sent_ns && batch->sent_ns <= call->start_ns;
-
-		if (!it->unordered && (batch->index < want))
-			continue;
-		if (skipped(model, batch)) {
-			want = batch->index + 1;
-			continue;
-		}
-		if (!it->unordered && (batch->index != want || !sent))
-			break;
-		want++;
-		ready += sent;
-	}
-	if (call->counts) {
-		loader->ready_cnt++;
-		loader->ready_sum += ready;
-		loader->empty_cnt += !ready;
-	}
-	return (int32_t)ready;
 }
 
 /* Takes the delivered batch out and moves on to the next one. */
@@ -418,16 +291,15 @@ static void delivered(struct dlp_model *model, struct dlp_iterator *it,
 		.ready = -1,
 		.in_flight = -1,
 	};
-	int64_t next;
 
 	interval->batch = index;
 	interval->worker_pid = delivery.worker_pid;
 	if (batch)
 		batch->delivered_ns = call->end_ns;
 	if (it->pipe)
-		delivery.ready = note_ready(model, it, loader, call);
+		delivery.ready = dlp_flight_ready(model, it, loader, call);
 	if (delivery.ready >= 0)
-		delivery.in_flight = (int32_t)in_flight_before(it, call, &next);
+		delivery.in_flight = dlp_flight_count(it, call, batch);
 	dlp_exposed_batch(model, it, call, batch);
 	model->last_delivery_ns = dlp_max(model->last_delivery_ns, call->end_ns);
 	if (call->counts) {
@@ -524,7 +396,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 		err = dlp_loader_bind(model, it, call->tid, call->label);
 		if (err)
 			return err == -ENOSPC ? 0 : err;
-		note_in_flight(model, it, call);
+		dlp_flight_note(model, it, call);
 		data = find_delivered(model, it, state, call, &index, &batch);
 	}
 	dlp_startup_call(model, state, it, call);
