@@ -26,6 +26,7 @@ import checks_cost  # noqa: E402,F401
 import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
 import checks_report  # noqa: E402,F401
+import checks_report_jobs  # noqa: E402,F401
 import checks_page  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
 import checks_export  # noqa: E402,F401
