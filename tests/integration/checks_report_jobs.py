@@ -180,9 +180,10 @@ def check_stages(tap, found, truth):
         if not x or (x["count"], x["seen"]) != (len(mine), len(mine)):
             wrong.append((label, x, len(mine)))
             continue
-        for key, value, slack in (("median_us", statistics.median, SLACK_US), ("max_us", max, SLACK_US),
-                                  ("total_us", sum, 20 * len(mine))):
-            if not 0.97 * value(inner) - slack <= x[key] <= 1.03 * value(outer) + slack:
+        # the end of one in some hundred is seen late, when the thread gives the interpreter's lock away
+        for key, value, least, most in (("median_us", statistics.median, 0.97, 1.03),
+                                        ("max_us", max, 0.97, 1.03), ("total_us", sum, 0.97, 1.1)):
+            if not least * value(inner) - SLACK_US <= x[key] <= most * value(outer) + SLACK_US:
                 wrong.append((label, key, x[key], value(inner), value(outer)))
     tap.check(len(labels) == 7 and not wrong, f"labels: counts, medians, maxima, totals ({len(labels)})",
               wrong[:3])
