@@ -61,10 +61,12 @@ _dlprof_bpf_report() {
 
 _dlprof_bpf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
-	local watch='--pid --list --duration --summary --interval --window --lines --quiet --record --record-max
+	local watch='--pid --list --duration --summary --fail-if --interval --window --lines --quiet --record --record-max
 		--events --labels --long-wait --ring-size --without --version --help'
 	local withouts='scopes clocks task-storage clock-iter queue-uprobe queue-syscall process block
 		waits iterators others'
+	local figures='exposed_wait startup exposed_total getnext_median_ms getnext_p95_ms getnext_p99_ms
+		getnext_max_ms batch_time_median_ms batches_per_s worker_idle events_lost stalled incomplete'
 
 	if [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} == report ]]; then
 		_dlprof_bpf_report "$cur" "$prev"
@@ -94,6 +96,12 @@ _dlprof_bpf() {
 		_dlprof_bpf_words "$withouts" "$cur"
 		return
 		;;
+	--fail-if)
+		# an operator and a number follow
+		compopt -o nospace 2>/dev/null
+		_dlprof_bpf_words "$figures" "$cur"
+		return
+		;;
 	--duration | --interval | --window | --record-max | --labels | --long-wait | --ring-size)
 		COMPREPLY=()
 		return
@@ -102,7 +110,7 @@ _dlprof_bpf() {
 	case ${COMP_WORDS[1]} in
 	replay)
 		if [[ $cur == -* ]]; then
-			_dlprof_bpf_words '--summary --events --version --help' "$cur"
+			_dlprof_bpf_words '--summary --events --fail-if --version --help' "$cur"
 		else
 			_dlprof_bpf_files "$cur"
 		fi

@@ -113,6 +113,19 @@ static int take_labels(struct dlp_options *options, const char *arg, char *why, 
 	return 0;
 }
 
+static int take_fail_if(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	int err;
+
+	if (options->gate_cnt == DLP_GATES_MAX) {
+		say(why, why_size, "more than %d conditions", DLP_GATES_MAX);
+		return -E2BIG;
+	}
+	err = dlp_gate_parse(arg, &options->gate[options->gate_cnt], why, why_size);
+	options->gate_cnt += !err;
+	return err;
+}
+
 static int take_record(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	return take_file(arg, &options->record, why, why_size);
@@ -243,6 +256,8 @@ static const struct cli_option {
 	{ "duration", "SECONDS", take_duration,
 	  "watch for so long; default: until the job ends or Ctrl-C" },
 	{ "summary", "FILE", take_summary, "write the summary there as JSON" },
+	{ "fail-if", "CONDITION", take_fail_if,
+	  "exit with 4 if at the end 'exposed_wait>0.2' or so (repeatable)" },
 	{ "interval", "SECONDS", take_interval,
 	  "time between two figures; default 1, at least 100ms" },
 	{ "window", "SECONDS", take_window,
@@ -302,9 +317,9 @@ void dlp_cli_help(FILE *out)
 {
 	fputs("usage: dlprof-bpf --pid PID [options]\n"
 	      "       dlprof-bpf [options] -- COMMAND [ARGUMENT...]\n"
-	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE]\n"
+	      "       dlprof-bpf replay RECORDING [--summary FILE] [--events FILE] [--fail-if CONDITION]\n"
 	      "       dlprof-bpf report RECORDING [options, see report --help]\n"
-	      "       dlprof-bpf diff A.json B.json [--json]\n"
+	      "       dlprof-bpf diff A B [--json]\n"
 	      "       dlprof-bpf doctor [--pid PID] [--json]\n\n"
 	      "Watches a PyTorch training job and says whether, and why, it waits for data. The job\n"
 	      "is not changed, stopped or restarted. A COMMAND runs as the user who called sudo, and\n"
@@ -320,7 +335,7 @@ void dlp_cli_help(FILE *out)
 			list_withouts(out);
 	}
 	fputs("\nTimes are seconds, or carry a unit: 250ms, 90s, 10m, 1h.\nExit status: 0 ok, 1 "
-	      "failure, 2 usage, 3 the kernel or a permission does not allow it.\n\n"
+	      "failure, 2 usage, 3 kernel or permission refuses, 4 --fail-if.\n\n"
 	      "Examples:\n"
 	      "  sudo dlprof-bpf --pid 4711 --duration 60 --summary run.json\n"
 	      "  sudo dlprof-bpf --record run.dlp -- \"$(which python)\" train.py\n"
@@ -385,7 +400,8 @@ static int take_command(int argc, char **argv, const char *last_arg, struct dlp_
 static bool fits_replay(const struct cli_option *option)
 {
 	return option->take == take_summary || option->take == take_events ||
-	       option->take == take_help || option->take == take_version;
+	       option->take == take_fail_if || option->take == take_help ||
+	       option->take == take_version;
 }
 
 static bool fits_doctor(const struct cli_option *option)

@@ -10,13 +10,14 @@
 #include <sys/types.h>
 
 #include "feature.h"
+#include "gate.h"
 
 enum dlp_exit {
 	DLP_EXIT_OK = 0,
 	DLP_EXIT_FAILURE = 1,
 	DLP_EXIT_USAGE = 2,
 	DLP_EXIT_UNSUPPORTED = 3, /* kernel or permission does not allow it */
-	DLP_EXIT_GATE = 4,
+	DLP_EXIT_GATE = 4, /* a condition of --fail-if holds */
 };
 
 /* More than anybody types. */
@@ -35,6 +36,8 @@ struct dlp_options {
 	const char *events;
 	const char *labels[DLP_LABEL_GLOBS_MAX]; /* label_cnt patterns; none = all labels */
 	size_t label_cnt;
+	struct dlp_gate gate[DLP_GATES_MAX]; /* gate_cnt of them */
+	size_t gate_cnt;
 	const char *record;
 	uint64_t record_max; /* bytes; 0 = keep all */
 	const char *replay; /* the recording to read instead of watching; NULL = watch */

@@ -7,20 +7,70 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "diagnose.h"
 #include "diff.h"
+#include "dlprof/record.h"
 #include "log.h"
 #include "outfile.h"
+#include "replay_file.h"
+#include "summary.h"
 #include "util.h"
 
 /* A summary's lists are bounded; the largest that they allow is some megabytes. */
 #define SUMMARY_BYTES_MAX (64u << 20)
 
 static const char usage[] =
-	"usage: dlprof-bpf diff A.json B.json [options]\n\n"
-	"Compares two summaries (--summary FILE): what changed from A to B, and whether it is\n"
-	"more than two runs of the same job would differ by.\n\n"
+	"usage: dlprof-bpf diff A B [options]\n\n"
+	"Compares two runs, each given by its summary (--summary FILE) or recording (--record\n"
+	"FILE): what changed from A to B, and whether it is more than two runs of the same job\n"
+	"would differ by.\n\n"
 	"  --json  print the comparison as JSON\n"
 	"  --help  print this\n";
+
+/* What `replay --summary` writes. NULL after a complaint. */
+static json_t *summarise(const struct dlp_replay *replay, const char *shown)
+{
+	_cleanup_free_ char *text = NULL;
+	struct dlp_verdict verdict;
+	json_t *root = NULL;
+
+	dlp_diagnose(replay->model, NULL, &verdict);
+	if (!dlp_summary_format(replay->model, &verdict, &replay->facts.facts, &text))
+		root = json_loads(text, 0, NULL);
+	if (!root)
+		dlp_complain("'%s': out of memory", shown);
+	return root;
+}
+
+/* A summary of what a recording holds. NULL after a complaint. */
+static json_t *load_recording(const char *path, const char *shown)
+{
+	_cleanup_free_ struct dlp_replay *replay = calloc(1, sizeof(*replay));
+	struct dlp_replay_file file;
+	json_t *root = NULL;
+	char error[200];
+
+	if (dlp_replay_file_open(&file, path, error, sizeof(error))) {
+		dlp_complain("'%s': %s", shown, error);
+		return NULL;
+	}
+	if (!replay || dlp_model_new(&replay->model))
+		dlp_complain("out of memory");
+	else if (!dlp_replay_file_load(&file, replay, shown))
+		root = summarise(replay, shown);
+	if (replay)
+		dlp_model_free(replay->model);
+	dlp_replay_file_close(&file);
+	return root;
+}
+
+static bool is_recording(int fd)
+{
+	char magic[sizeof(DLP_REC_MAGIC) - 1];
+
+	return pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       !memcmp(magic, DLP_REC_MAGIC, sizeof(magic));
+}
 
 /* NULL after a complaint. */
 static json_t *load(const char *path)
@@ -36,8 +86,10 @@ static json_t *load(const char *path)
 		dlp_complain("'%s' cannot be read: %s", shown, strerror(errno));
 		return NULL;
 	}
+	if (S_ISREG(st.st_mode) && is_recording(fd))
+		return load_recording(path, shown);
 	if (!S_ISREG(st.st_mode) || st.st_size > SUMMARY_BYTES_MAX) {
-		dlp_complain("'%s': not a summary", shown);
+		dlp_complain("'%s': neither a summary nor a recording", shown);
 		return NULL;
 	}
 	root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
@@ -68,7 +120,7 @@ static int print(const json_t *a, const json_t *b, const char *path_a, const cha
 	if (dlp_diff_make(a, b, &diff, &bad)) {
 		const char *path = bad ? path_b : path_a;
 
-		dlp_complain("'%s': not a summary",
+		dlp_complain("'%s': neither a summary nor a recording",
 			     dlp_sanitise(shown, sizeof(shown), path, strlen(path)));
 		return DLP_EXIT_FAILURE;
 	}

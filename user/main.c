@@ -14,7 +14,7 @@
 int main(int argc, char **argv)
 {
 	struct dlp_options options;
-	char error[256];
+	char error[512];
 
 	if (argc > 1 && !strcmp(argv[1], "report"))
 		return dlp_report_command(argc - 1, argv + 1);

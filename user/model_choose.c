@@ -8,19 +8,6 @@
 /* Iterators considered for a call; more are never in use at once. */
 #define LOOK_BACK 32
 
-/* Will never come: its worker's shard ended before it. */
-bool dlp_batch_skipped(struct dlp_model *model, const struct dlp_batch *batch)
-{
-	const struct dlp_worker *worker;
-
-	if (batch->end_mark)
-		return true;
-	if (batch->sent_ns || batch->received_ns || !batch->worker_pid)
-		return false;
-	worker = dlp_worker_find(model, batch->worker_pid);
-	return worker && worker->shard_ended;
-}
-
 /* Moves next_index over what will never come; the due batch, NULL = not known or not asked for. */
 struct dlp_batch *dlp_batch_due(struct dlp_model *model, struct dlp_iterator *it)
 {
@@ -59,21 +46,6 @@ bool dlp_iterator_exhausted(struct dlp_model *model, const struct dlp_iterator *
 	return state->reset_ns || (state->pipe_cnt && state->pipe_cnt >= it->worker_cnt);
 }
 
-struct dlp_batch *dlp_batch_oldest_received(const struct dlp_iterator *it, uint64_t end_ns)
-{
-	struct dlp_batch *best = NULL;
-
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		struct dlp_batch *batch = &it->batches[i];
-
-		if (!batch->received_ns || batch->received_ns > end_ns || batch->end_mark)
-			continue;
-		if (!best || batch->received_ns < best->received_ns)
-			best = batch;
-	}
-	return best;
-}
-
 /* How well the call fits the iterator, from what is known when it ends; 0 = not at all. */
 enum fit {
 	FIT_NOT = 0,
@@ -103,7 +75,7 @@ static enum fit fit(struct dlp_model *model, struct dlp_iterator *it, const stru
 		return FIT_NOT;
 	due = dlp_batch_due(model, it);
 	if (it->unordered)
-		due = dlp_batch_oldest_received(it, call->end_ns);
+		due = dlp_batch_oldest(it, call->end_ns);
 	if (due && due->received_ns && due->received_ns <= call->end_ns)
 		return state->reset_ns && !state->calls ? FIT_FIRST : FIT_READY;
 	if (state->over)

@@ -11,9 +11,6 @@
 
 /* How far a batch may lag behind delivered ones before it counts as lost. */
 #define LATE_MAX 1024
-/* Calls until the largest number in flight is believed, besides twice that number. */
-#define SETTLE_MIN 64
-#define SETTLE_FRESH 4
 
 /* Were events lost? The kernel's side tells at each interval. */
 bool dlp_lossy(const struct dlp_model *model)
@@ -58,7 +55,7 @@ static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_ite
 
 	if (due && due->received_ns && due->received_ns <= call->end_ns && !it->unordered)
 		return due;
-	oldest = dlp_batch_oldest_received(it, call->end_ns);
+	oldest = dlp_batch_oldest(it, call->end_ns);
 	if (!oldest || it->state->in_order)
 		return due;
 	/* nothing at all was seen of the due one: lost events say less than the order */
@@ -106,104 +103,6 @@ static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 	return true;
 }
 
-/*
- * Batches in flight before the call asked for another one; *ret_next = the index after the newest
- * of them.
- */
-static size_t in_flight_before(const struct dlp_iterator *it, const struct dlp_call *call,
-			       int64_t *ret_next)
-{
-	size_t cnt = it->batch_cnt, late = 0;
-
-	while (cnt && it->batches[cnt - 1].asked_ns >= call->start_ns)
-		cnt--;
-	*ret_next = cnt ? it->batches[cnt - 1].index + 1 : 0;
-	while (!it->unordered && late < cnt && it->batches[late].index < it->next_index)
-		late++;
-	return cnt - late;
-}
-
-static bool settled(const struct dlp_iterator *it)
-{
-	/* when the start was seen, the queues were filled before the first call */
-	if (it->state->reset_ns && it->num_workers > 0)
-		return it->state->settling > SETTLE_FRESH;
-	return it->state->settling > 2 * (uint64_t)it->in_flight_max + SETTLE_MIN;
-}
-
-/*
- * torch never has more than prefetch x workers in flight. Once that number is settled, more than
- * that means that deliveries were lost: catch up.
- */
-static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
-			   const struct dlp_call *call)
-{
-	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
-	int64_t next, least;
-	size_t cnt;
-
-	/* the end of a shard is answered with another index, beyond that number */
-	if (it->next_index < 0 || it->state->shards)
-		return;
-	cnt = in_flight_before(it, call, &next);
-	if (!settled(it)) {
-		it->state->settling += !it->state->reset_ns ||
-				       it->num_workers <= (int)it->state->pipe_cnt;
-		if (cnt > it->in_flight_max)
-			it->in_flight_max = (uint32_t)cnt;
-		if (it->in_flight_max > loader->prefetch)
-			loader->prefetch = it->in_flight_max;
-		return;
-	}
-	if (!dlp_lossy(model))
-		return;
-	if (!it->unordered) {
-		least = next - (int64_t)it->in_flight_max;
-		if (it->next_index < least)
-			it->next_index = least;
-		return;
-	}
-	for (; cnt > it->in_flight_max; cnt--) {
-		struct dlp_batch *oldest = dlp_batch_oldest_received(it, call->start_ns);
-
-		if (!oldest)
-			return;
-		dlp_batch_del(it, oldest);
-	}
-}
-
-/* Ready = sent when the call began; in order, so only an unbroken row counts. */
-static int32_t note_ready(struct dlp_model *model, struct dlp_iterator *it,
-			  struct dlp_loader *loader, const struct dlp_call *call)
-{
-	uint64_t ready = 0;
-	int64_t want = it->next_index;
-
-	if (want < 0)
-		return -1;
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		const struct dlp_batch *batch = &it->batches[i];
-		bool sent = batch->sent_ns && batch->sent_ns <= call->start_ns;
-
-		if (!it->unordered && (batch->index < want))
-			continue;
-		if (dlp_batch_skipped(model, batch)) {
-			want = batch->index + 1;
-			continue;
-		}
-		if (!it->unordered && (batch->index != want || !sent))
-			break;
-		want++;
-		ready += sent;
-	}
-	if (call->counts) {
-		loader->ready_cnt++;
-		loader->ready_sum += ready;
-		loader->empty_cnt += !ready;
-	}
-	return (int32_t)ready;
-}
-
 /* Takes the delivered batch out and moves on to the next one. */
 static void advance(struct dlp_iterator *it, int64_t index, struct dlp_batch *batch,
 		    const struct dlp_call *call)
@@ -248,16 +147,15 @@ static void delivered(struct dlp_model *model, struct dlp_iterator *it, const st
 		.ready = -1,
 		.in_flight = -1,
 	};
-	int64_t next;
 
 	interval->batch = index;
 	interval->worker_pid = delivery.worker_pid;
 	if (batch)
 		batch->delivered_ns = call->end_ns;
 	if (it->pipe)
-		delivery.ready = note_ready(model, it, loader, call);
+		delivery.ready = dlp_flight_ready(model, it, loader, call);
 	if (delivery.ready >= 0)
-		delivery.in_flight = (int32_t)in_flight_before(it, call, &next);
+		delivery.in_flight = dlp_flight_count(it, call, batch);
 	dlp_exposed_batch(model, it, call, batch);
 	model->last_delivery_ns = dlp_max(model->last_delivery_ns, call->end_ns);
 	if (call->counts) {
@@ -357,7 +255,7 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state, stru
 		err = dlp_loader_bind(model, it, call->tid, call->label);
 		if (err)
 			return err == -ENOSPC ? 0 : err;
-		note_in_flight(model, it, call);
+		dlp_flight_note(model, it, call);
 		data = find_delivered(model, it, state, call, &index, &batch);
 	}
 	dlp_startup_call(model, state, it, call);

@@ -437,12 +437,35 @@ void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,
 void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		    const struct dlp_call *call, bool data);
 
-/* model_choose.c */
+/* model_flight.c: batches between asked and delivered */
 /* Will never come: its worker's shard ended before it. */
 bool dlp_batch_skipped(struct dlp_model *model, const struct dlp_batch *batch);
+/* Of those received by then; NULL = none. */
+struct dlp_batch *dlp_batch_oldest(const struct dlp_iterator *it, uint64_t end_ns);
+/*
+ * torch never has more than prefetch x workers in flight. Once that number is settled, more than
+ * that means that deliveries were lost: catch up.
+ */
+void dlp_flight_note(struct dlp_model *model, struct dlp_iterator *it,
+		     const struct dlp_call *call);
+/*
+ * Ready = sent when the call began; in order, so only an unbroken row counts. -1 = not known. Notes
+ * it in the loader's statistics, too.
+ */
+int32_t dlp_flight_ready(struct dlp_model *model, struct dlp_iterator *it,
+			 struct dlp_loader *loader, const struct dlp_call *call);
+/*
+ * In flight when the call that returned `batch` (NULL = not known which) began. A thread of its own
+ * sends what iter() and the call before have asked for, and may not have come to it yet; this call
+ * asks for nothing before it has read its batch. But for the end of a shard: that is answered at
+ * once.
+ */
+int32_t dlp_flight_count(const struct dlp_iterator *it, const struct dlp_call *call,
+			 const struct dlp_batch *batch);
+
+/* model_choose.c */
 /* Moves next_index over what will never come; NULL = not known which is due, or not asked for. */
 struct dlp_batch *dlp_batch_due(struct dlp_model *model, struct dlp_iterator *it);
-struct dlp_batch *dlp_batch_oldest_received(const struct dlp_iterator *it, uint64_t end_ns);
 /* Has nothing left to return: its next call ends the epoch. */
 bool dlp_iterator_exhausted(struct dlp_model *model, const struct dlp_iterator *it);
 /* The iterator that a call which ended was on; NULL = none that is known. */

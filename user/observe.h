@@ -35,6 +35,12 @@ struct dlp_observation {
 	 * no worker of it, did (a rank, forked or spawned): then the observation ends without `finish`.
 	 */
 	pid_t other;
+	/*
+	 * What --fail-if makes of the run, once it is reported: DLP_EXIT_OK, DLP_EXIT_GATE, or
+	 * DLP_EXIT_FAILURE where nothing can tell. Not among what `finish` returns: a command's own
+	 * failure comes before it.
+	 */
+	enum dlp_exit gated;
 	bool gone; /* it was never observed because it had ended too soon */
 	/*
 	 * Called when the window is closed, before the probes are detached: that can take a tenth of

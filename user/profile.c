@@ -41,6 +41,30 @@ int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
 	return -1;
 }
 
+/* Every condition that does not leave the run alone is named, whatever comes of the others. */
+static enum dlp_exit judge_gates(const struct dlp_observation *observation,
+				 const struct dlp_verdict *verdict)
+{
+	const struct dlp_options *options = observation->options;
+	enum dlp_exit ret = DLP_EXIT_OK;
+	struct dlp_gate_answer answer;
+	char text[256];
+
+	for (size_t i = 0; i < options->gate_cnt; i++) {
+		const struct dlp_gate *gate = &options->gate[i];
+
+		dlp_gate_check(gate, observation->model, verdict, observation->facts, &answer);
+		if (answer.state == DLP_GATE_CLEAR)
+			continue;
+		dlp_complain("%s", dlp_gate_say(gate, &answer, text, sizeof(text)));
+		if (answer.state == DLP_GATE_CROSSED)
+			ret = DLP_EXIT_GATE;
+		else if (ret == DLP_EXIT_OK)
+			ret = DLP_EXIT_FAILURE;
+	}
+	return ret;
+}
+
 enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 {
 	const struct dlp_options *options = observation->options;
@@ -57,6 +81,7 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 	}
 	dlp_text_summary(observation->out, observation->model, &verdict, observation->facts);
 	fflush(observation->out);
+	observation->gated = judge_gates(observation, &verdict);
 	return ret;
 }
 
@@ -190,7 +215,7 @@ int dlp_profile_process(const struct dlp_options *options)
 		return DLP_EXIT_FAILURE;
 	ret = (int)dlp_run_observe(&run, options, events);
 	dlp_run_fini(&run);
-	return ret;
+	return ret ? ret : (int)run.observation.gated;
 }
 
 int dlp_profile_list(void)

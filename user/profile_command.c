@@ -164,6 +164,10 @@ static enum dlp_exit conclude(struct watch *watch)
 
 	if (watch->put_off)
 		return dlp_run_report(&watch->run.observation);
+	if (watch->options->gate_cnt) {
+		dlp_complain("gate not decided: nothing was observed (--fail-if)");
+		watch->run.observation.gated = DLP_EXIT_FAILURE;
+	}
 	if (watch->refused)
 		return watch->refused;
 	if (pending->err) {
@@ -250,5 +254,8 @@ int dlp_profile_command(const struct dlp_options *options)
 	ret = follow(&watch);
 	dlp_run_fini(&watch.run);
 	status = dlp_launch_finish(&watch.launch);
-	return ret == DLP_EXIT_OK ? status : (int)ret;
+	if (ret != DLP_EXIT_OK)
+		return (int)ret;
+	/* a command that has failed is the news, whatever its figures */
+	return status ? status : (int)watch.run.observation.gated;
 }

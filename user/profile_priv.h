@@ -21,7 +21,10 @@ int dlp_run_open_events(const struct dlp_options *options, FILE **ret);
  * filled here. Complains, but not of a process of a command that was gone too soon.
  */
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events);
-/* Verdict and figures of a closed window, for the screen and the file; complains. */
+/*
+ * Verdict and figures of a closed window, for the screen and the file, and observation->gated;
+ * complains.
+ */
 enum dlp_exit dlp_run_report(struct dlp_observation *observation);
 void dlp_run_fini(struct dlp_run *run);
 enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure);

@@ -18,26 +18,10 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 		.facts = &replay->facts.facts,
 		.out = stdout,
 	};
+	enum dlp_exit ret;
 
-	dlp_replay_file_facts(replay);
-	return dlp_run_report(&observation);
-}
-
-static enum dlp_exit run(struct dlp_replay *replay, struct dlp_reader *reader,
-			 const struct dlp_options *options, const char *shown)
-{
-	char text[300];
-	int err;
-
-	err = dlp_replay_run(replay, reader);
-	if (err) {
-		dlp_complain("'%s' cannot be replayed: %s", shown, strerror(-err));
-		return DLP_EXIT_FAILURE;
-	}
-	dlp_replay_say(replay, dlp_reader_header(reader), text, sizeof(text));
-	if (*text)
-		dlp_complain("'%s' %s", shown, text);
-	return replay->event_cnt ? report(replay, options) : DLP_EXIT_FAILURE;
+	ret = dlp_run_report(&observation);
+	return ret ? ret : observation.gated;
 }
 
 int dlp_replay_command(const struct dlp_options *options)
@@ -58,7 +42,8 @@ int dlp_replay_command(const struct dlp_options *options)
 		dlp_complain("out of memory");
 	} else if (!dlp_run_open_events(options, &events)) {
 		replay->events_out = events;
-		ret = run(replay, file.reader, options, shown);
+		if (!dlp_replay_file_load(&file, replay, shown))
+			ret = report(replay, options);
 	}
 	if (replay)
 		dlp_model_free(replay->model);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "log.h"
 #include "util.h"
 
 static int read_at(void *ctx, void *buf, size_t bytes, uint64_t offset)
@@ -73,10 +74,25 @@ void dlp_replay_file_close(struct dlp_replay_file *file)
 	*file = (struct dlp_replay_file){ .fd = -1 };
 }
 
-void dlp_replay_file_facts(struct dlp_replay *replay)
+int dlp_replay_file_load(struct dlp_replay_file *file, struct dlp_replay *replay, const char *shown)
 {
+	char text[300];
+	int err;
+
+	err = dlp_replay_run(replay, file->reader);
+	if (err) {
+		dlp_complain("'%s' cannot be replayed: %s", shown, strerror(-err));
+		return -1;
+	}
+	dlp_replay_say(replay, dlp_reader_header(file->reader), text, sizeof(text));
+	if (*text)
+		dlp_complain("'%s' %s", shown, text);
+	/* that is what was said, then */
+	if (!replay->event_cnt)
+		return -1;
 	current = replay;
 	replay->facts.facts.version = DLP_VERSION;
 	replay->facts.facts.target = &replay->facts.target;
 	replay->facts.facts.device_name = device_name;
+	return 0;
 }

@@ -19,9 +19,11 @@ int dlp_replay_file_open(struct dlp_replay_file *file, const char *path, char *e
 void dlp_replay_file_close(struct dlp_replay_file *file);
 
 /*
- * Completes the facts of a recording that was replayed with what the summary asks of a live run.
- * One recording at a time: the names of devices are looked up in the newest.
+ * Reads all of it into replay->model and ->history (see replay.h), and completes the facts with what
+ * the summary asks of a live run: of one recording at a time, the names of devices are looked up in
+ * the newest. 0 or -1; complains, as `shown`, of what is wrong, and of what the recording lacks.
  */
-void dlp_replay_file_facts(struct dlp_replay *replay);
+int dlp_replay_file_load(struct dlp_replay_file *file, struct dlp_replay *replay,
+			 const char *shown);
 
 #endif /* DLP_REPLAY_FILE_H */

@@ -216,21 +216,9 @@ static void forget(const regex_t *regex)
 /* All of the recording, into a finished history. */
 static int load(struct job *job)
 {
-	char text[300];
-	int err;
-
 	job->replay->history = job->history;
-	err = dlp_replay_run(job->replay, job->file.reader);
-	if (err) {
-		dlp_complain("'%s' cannot be replayed: %s", job->shown, strerror(-err));
+	if (dlp_replay_file_load(&job->file, job->replay, job->shown))
 		return DLP_EXIT_FAILURE;
-	}
-	dlp_replay_say(job->replay, dlp_reader_header(job->file.reader), text, sizeof(text));
-	if (*text)
-		dlp_complain("'%s' %s", job->shown, text);
-	if (!job->replay->event_cnt)
-		return DLP_EXIT_FAILURE;
-	dlp_replay_file_facts(job->replay);
 	if (!dlp_history_finish(job->history, &job->replay->facts.facts))
 		return DLP_EXIT_OK;
 	dlp_complain("out of memory");

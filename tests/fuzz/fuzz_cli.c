@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* libFuzzer target: a command line, its words parted by NUL. */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,16 @@ static void cli_check(const struct dlp_options *options, char *const *argv, int 
 		abort();
 	for (size_t i = 0; i < options->label_cnt; i++) {
 		if (!*options->labels[i])
+			abort();
+	}
+	if (options->gate_cnt > DLP_GATES_MAX)
+		abort();
+	for (size_t i = 0; i < options->gate_cnt; i++) {
+		const struct dlp_gate *gate = &options->gate[i];
+
+		if (!dlp_gate_figure_name(gate->figure) || !gate->text)
+			abort();
+		if (!isfinite(gate->limit) || gate->limit < 0)
 			abort();
 	}
 	if (stands_alone || options->replay || options->doctor)

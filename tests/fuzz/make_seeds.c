@@ -163,6 +163,8 @@ void make_word_seeds(void)
 				      "python\0--pid\0train.py";
 	static const char replay[] = "replay\0--summary\0s.json\0r.dlp\0--events\0e.txt";
 	static const char doctor[] = "doctor\0--json\0--pid\00012";
+	static const char gates[] = "--pid\00012\0--fail-if\0exposed_wait>20%\0--fail-if\0 stalled\0"
+				    "--fail-if\0getnext_p99_ms <= 12.5\0--fail-if\0batches_per_s<9";
 	static const char alone[] = "--list\0--help\0--version";
 	/* (300, [1]) and (2, _IterableDatasetStopIteration(1)) as CPython 3.11 pickles them */
 	static const char index[] = "\x80\4\x95\x0b\0\0\0\0\0\0\0M\x2c\1]\x94K\1a\x86\x94.";
@@ -173,6 +175,7 @@ void make_word_seeds(void)
 	corpus_save("cli", "command", command, sizeof(command));
 	corpus_save("cli", "replay", replay, sizeof(replay));
 	corpus_save("cli", "doctor", doctor, sizeof(doctor));
+	corpus_save("cli", "gates", gates, sizeof(gates));
 	corpus_save("cli", "alone", alone, sizeof(alone));
 	corpus_save("msg", "index", index, sizeof(index) - 1);
 	corpus_save("msg", "end", end, sizeof(end) - 1);

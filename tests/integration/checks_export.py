@@ -243,11 +243,12 @@ def smdebug(env):
 @group("diff")
 def diff(env):
     tap, session = env.tap, env.session()
-    summaries = []
+    summaries, recordings = [], []
     for ms in (1, 1, 6):
+        recordings.append(os.path.join(env.folder, f"diff{len(recordings)}.dlp"))
         loader = {**LOADER, "num_workers": 2, "work": {"kind": "uneven", "ms": ms}}
         with session.phase("steady", loader=loader, step=STEP):
-            summaries.append(env.observe(session.pid, duration=3).summary_path)
+            summaries.append(env.observe(session.pid, "--record", recordings[-1], duration=3).summary_path)
     run = subprocess.run([env.tool, "diff", summaries[0], summaries[2], "--json"], capture_output=True,
                          text=True)
     tap.same((run.returncode, run.stderr), (0, ""), "status 0")
@@ -266,3 +267,40 @@ def diff(env):
         run = subprocess.run([env.tool, "diff", *args], capture_output=True, text=True)
         tap.check(run.returncode == status and run.stderr and not run.stdout,
                   f"status {status} for {len(args)} arguments", args, run)
+    diff_recordings(env, summaries, recordings)
+
+
+def compared(env, a, b):
+    """(what diff --json says but for the files' names, the lines of figures), or None."""
+    runs = [subprocess.run([env.tool, "diff", a, b, *more], capture_output=True, text=True)
+            for more in (["--json"], [])]
+    if any(run.returncode or run.stderr for run in runs):
+        return None
+    said = json.loads(runs[0].stdout)
+    for side in ("a", "b"):
+        del said[side]["file"]
+    return said, runs[1].stdout.splitlines()[2:]
+
+
+def diff_recordings(env, summaries, recordings):
+    tap = env.tap
+    wanted = compared(env, summaries[0], summaries[2])
+    tap.check(wanted and len(wanted[0]["figures"]) > 5, "two summaries", wanted)
+    for name, a, b in (("two recordings", recordings[0], recordings[2]),
+                       ("a recording and a summary", recordings[0], summaries[2]),
+                       ("a summary and a recording", summaries[0], recordings[2])):
+        tap.same(compared(env, a, b), wanted, f"{name}: as their live summaries")
+    with open(recordings[0], "rb") as file:
+        data = file.read()
+    flipped = bytearray(data)
+    flipped[len(data) * 9 // 10] ^= 1
+    path = os.path.join(env.folder, "damaged.dlp")
+    for name, damaged, status in (("cut", data[:len(data) * 9 // 10], 0), ("flipped bit", flipped, 0),
+                                  ("header only", data[:600], 1), ("magic only", data[:8], 1)):
+        with open(path, "wb") as file:
+            file.write(damaged)
+        run = subprocess.run([env.tool, "diff", path, summaries[2]], capture_output=True, text=True)
+        alone = subprocess.run([env.tool, "replay", path], capture_output=True, text=True)
+        tap.check((run.returncode, run.stderr) == (status, alone.stderr) and run.stderr.count("\n") == 1
+                  and bool(run.stdout) == (status == 0), f"{name}: status {status}, one line, as replay says",
+                  run, alone.stderr)

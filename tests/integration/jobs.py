@@ -10,6 +10,7 @@ import gc
 import hashlib
 import json
 import mmap
+import multiprocessing.resource_tracker
 import os
 import queue
 import random
@@ -414,6 +415,9 @@ def plan(control, loaders, epochs, step=None, thread=False):
 
     if any(options.get("pin_memory") for options in loaders.values()):
         fake_pinning()
+    # a process of the interpreter's own: the first spawning would start it, in the midst of iter()
+    if any(options.get("multiprocessing_context") == "spawn" for options in loaders.values()):
+        multiprocessing.resource_tracker.ensure_running()
     control.ready()
     control.wait()
     if thread:

@@ -26,10 +26,12 @@ import checks_cost  # noqa: E402,F401
 import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
 import checks_report  # noqa: E402,F401
+import checks_report_jobs  # noqa: E402,F401
 import checks_page  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
 import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
+import checks_gate  # noqa: E402,F401
 import checks_doctor  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))

@@ -3,10 +3,11 @@
 
 Each process writes a file of its own, FOLDER/PID. Events (key "e"):
   iter   {s, t, it, loader, workers, tid}    one iter(loader); `it` numbers the iterator objects
-  next   {s, t, s1, t1, it, loader, i, idx, pid, stop, error, tid}   one GetNext, the i-th of its
+  next   {s, t, s1, t1, it, loader, i, idx, pid, stop, error, tid, out}   one GetNext, the i-th of its
          iterator: s and t around __next__(), s1 and t1 around the part of it that torch's own
          record_function scope surrounds, so that the scope's edges lie between s and s1, t1 and t;
-         idx: the batch's number in its epoch; pid: process that made the batch
+         idx: the batch's number in its epoch; pid: process that made the batch; out: batches that
+         torch had asked for and not returned at s (null without workers)
   fetch  {s, t, pid, cpu0, cpu1, stop}       one batch made (stop: none was left); thread CPU time
          at s and t
   wait   {s, t, pid, kind, busy, faults}     a wait of known kind; busy: its part on a CPU or waiting
@@ -141,6 +142,7 @@ def install(makers=True):
         stop = error = False
         pid = idx = None
         self.truth_inner = None
+        out = self._send_idx - self._rcvd_idx if hasattr(self, "_send_idx") else None
         start = now()
         try:
             batch = next0(self)
@@ -157,7 +159,7 @@ def install(makers=True):
             start1, end1 = self.truth_inner or (start, end)
             _log.write({"e": "next", "s": start, "t": end, "s1": start1, "t1": end1, **self.truth,
                         "i": self.truth_calls,
-                        "idx": idx, "pid": pid, "stop": stop, "error": error,
+                        "idx": idx, "pid": pid, "stop": stop, "error": error, "out": out,
                         "tid": threading.get_native_id()})
             self.truth_calls += 1
 

@@ -58,6 +58,12 @@ help_withouts() {
 		sed '/^$/d' | sort
 }
 
+# What --fail-if takes: "begins with none of exposed_wait, startup; try"
+figures() {
+	"$TOOL" --fail-if '' 2>&1 | sed -n 's/.*begins with none of \([^;]*\);.*/\1/p' | tr -d ' ' | tr ',' '\n' |
+		sort
+}
+
 # What report --section takes besides "all": "Sections: verdict, iterators"
 help_sections() {
 	"$TOOL" report --help | sed -n 's/^Sections: //p' | tr -d ' ' | tr ',' '\n' | sort
@@ -77,8 +83,9 @@ manual_options() {
 	fi | sed -n 's/^\.It Fl -\([a-z-]*\).*/--\1/p' | sort
 }
 
-manual_withouts() {
-	section OPTIONS | sed -n 's/^\.It Cm \([a-z-]*\)$/\1/p' | sort
+# manual_names OPTION: the words of the list in its entry
+manual_names() {
+	section OPTIONS | sed -n "/^\.It Fl -$1 /,/^\.It Fl /p" | sed -n 's/^\.It Cm \([a-z0-9_-]*\)$/\1/p' | sort
 }
 
 manual_sections_of_report() {
@@ -122,7 +129,8 @@ check_manual() {
 	same 'the manual has the options of --help' "$(manual_options)" "$(help_options)"
 	same 'the manual has the options of report' "$(manual_options report)" "$(help_options report)"
 	same 'the manual has the options of diff' "$(manual_options diff)" "$(help_options diff)"
-	same 'the manual has the names for --without' "$(manual_withouts)" "$(help_withouts)"
+	same 'the manual has the names for --without' "$(manual_names without)" "$(help_withouts)"
+	same 'the manual has the figures of --fail-if' "$(manual_names fail-if)" "$(figures)"
 	same 'the manual has the sections of report' "$(manual_sections_of_report)" "$(help_sections)"
 	check 'the manual has the commands' manual_has_commands
 	check 'the manual has its sections' manual_has_sections
@@ -168,6 +176,8 @@ check_completion() {
 		"$(complete_words dlprof-bpf report --section '')" "$(printf 'all\n%s\n' "$(help_sections)" | sort)"
 	same 'the completion has the names for --without' \
 		"$(complete_words dlprof-bpf --without '')" "$(help_withouts)"
+	same 'the completion has the figures of --fail-if' \
+		"$(complete_words dlprof-bpf --fail-if '')" "$(figures)"
 	same 'the completion has the commands' "$(complete_words dlprof-bpf '')" "$(help_commands)"
 	same 'it completes a part of an option' "$(complete_words dlprof-bpf --rec)" \
 		"$(printf '%s\n' --record --record-max)"

@@ -20,7 +20,7 @@ static char error[512];
 static int parse(const char *line)
 {
 	/* a command is borrowed from both */
-	static char words[512], *argv[32] = { "dlprof-bpf" };
+	static char words[512], *argv[64] = { "dlprof-bpf" };
 	char *save = NULL;
 	int argc = 1;
 
@@ -133,6 +133,34 @@ static void test_labels(void **state)
 	refuse(line, "more than 16");
 }
 
+static void test_fail_if(void **state)
+{
+	char line[600] = "--pid 1";
+
+	(void)state;
+	assert_int_equal(parse("--pid 1 --fail-if exposed_wait>0.2 --fail-if stalled"), 0);
+	assert_int_equal(options.gate_cnt, 2);
+	assert_string_equal(options.gate[0].text, "exposed_wait>0.2");
+	assert_true(options.gate[0].limit == 0.2);
+	assert_string_equal(dlp_gate_figure_name(options.gate[1].figure), "stalled");
+	assert_int_equal(parse("--fail-if stalled -- python train.py"), 0);
+	assert_int_equal(options.gate_cnt, 1);
+	assert_int_equal(parse("replay a.dlp --fail-if batches_per_s<100"), 0);
+	assert_int_equal(options.gate_cnt, 1);
+	assert_string_equal(options.replay, "a.dlp");
+	refuse("--pid 1 --fail-if", "--fail-if");
+	refuse("--pid 1 --fail-if exposed_wait", "'exposed_wait': no > >= < or <=");
+	refuse("--pid 1 --fail-if wait>0.2", "'wait>0.2': begins with none of exposed_wait, ");
+	refuse("replay a.dlp --fail-if exposed_wait>20", "a share from 0 to 1");
+	refuse("doctor --fail-if stalled", "--fail-if");
+	for (int i = 0; i < DLP_GATES_MAX; i++)
+		strcat(line, " --fail-if stalled");
+	assert_int_equal(parse(line), 0);
+	assert_int_equal(options.gate_cnt, DLP_GATES_MAX);
+	strcat(line, " --fail-if stalled");
+	refuse(line, "more than 16 conditions");
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -232,6 +260,7 @@ static void test_help_text(void **state)
 		"--summary FILE",
 		"--events FILE",
 		"--interval SECONDS",
+		"--fail-if CONDITION",
 		"--without NAME",
 		"--long-wait DURATION",
 		"--ring-size BYTES",
@@ -247,7 +276,7 @@ static void test_help_text(void **state)
 		"clock-iter",
 		"others\n",
 		"dlprof-bpf report RECORDING",
-		"dlprof-bpf diff A.json B.json",
+		"dlprof-bpf diff A B",
 		"Exit status",
 		"Examples:",
 	};
@@ -363,7 +392,7 @@ int main(void)
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
 		cmocka_unit_test(test_labels),	      cmocka_unit_test(test_command),
 		cmocka_unit_test(test_record),	      cmocka_unit_test(test_replay),
-		cmocka_unit_test(test_doctor),
+		cmocka_unit_test(test_doctor),	      cmocka_unit_test(test_fail_if),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

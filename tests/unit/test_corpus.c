@@ -85,7 +85,7 @@ static void run_corpus(const char *name, target_fn target, size_t least)
 
 /* name of the target, seeds that make_corpus writes */
 #define TARGETS(X)                                                                                 \
-	X(cli, 5)                                                                                  \
+	X(cli, 6)                                                                                  \
 	X(elf, 4)                                                                                  \
 	X(events, 3)                                                                               \
 	X(msg, 2)                                                                                  \

@@ -120,6 +120,42 @@ static int by_made(const void *a, const void *b)
 	return (x->taken_ns > y->taken_ns) - (x->taken_ns < y->taken_ns);
 }
 
+/*
+ * torch keeps prefetch x workers in flight until the epoch runs out of batches; the thread that sends
+ * the indices is later than a trainer who calls again at once.
+ */
+static void test_in_flight(void **unused)
+{
+	const struct scn_conf conf = {
+		.workers = 1, .prefetch = 4, .batches = 40, .label = LABEL_MULTI
+	};
+	const struct scn_view view = { 0 };
+	struct scn *scn = scn_new(7);
+	struct history_run run;
+
+	(void)unused;
+	scn_labels(scn);
+	scn_step(scn, 20 * MS);
+	for (int i = 0; i < 2; i++) {
+		struct scn_iter *it = scn_iter(scn, &conf);
+
+		while (scn_next(scn, it, false))
+			scn_step(scn, 1 * US);
+		scn_step(scn, 50 * MS);
+	}
+	history_run(&run, scn, &view);
+	check_calls(&run);
+	assert_int_equal(run.history->call_cnt, 2 * 41);
+	for (size_t i = 0; i < run.history->call_cnt; i++) {
+		const struct dlp_history_call *call = &run.history->calls[i];
+		int64_t left = 40 - call->index;
+
+		if (call->flags & DLP_CALL_DATA)
+			assert_int_equal(call->in_flight, left < 4 ? left : 4);
+	}
+	history_run_free(&run);
+}
+
 static void test_productions(void **unused)
 {
 	const struct scn_view view = { 0 };
@@ -371,7 +407,7 @@ int main(void)
 		cmocka_unit_test(test_workers),	   cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_two_loaders), cmocka_unit_test(test_persistent),
 		cmocka_unit_test(test_no_workers), cmocka_unit_test(test_middle),
-		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_bounds),	   cmocka_unit_test(test_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
