@@ -195,3 +195,17 @@ pid_t dlp_trainers_meant(const char *root, pid_t pid, char *several, size_t seve
 	name_all(trainers, cnt, several, several_size);
 	return 0;
 }
+
+size_t dlp_trainers_below(const char *root, pid_t pid, pid_t *ret, size_t max)
+{
+	_cleanup_free_ struct dlp_trainer *trainers = NULL;
+	size_t cnt, ret_cnt = 0;
+
+	if (dlp_trainers_find(root, pid, &trainers, &cnt))
+		return 0;
+	for (size_t i = 0; i < cnt && ret_cnt < max; i++) {
+		if (!*trainers[i].refused)
+			ret[ret_cnt++] = trainers[i].pid;
+	}
+	return ret_cnt;
+}
