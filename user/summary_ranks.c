@@ -82,9 +82,9 @@ static json_t *rank_object(struct dlp_doc *doc, const struct dlp_summary_job *jo
 int dlp_summary_ranks_format(const struct dlp_summary_job *job, char **ret_text)
 {
 	const struct dlp_summary_rank *top = &job->rank[job->main];
-	struct dlp_doc doc = { .model = main->model,
+	struct dlp_doc doc = { .model = top->model,
 			       .verdict = job->verdict,
-			       .facts = main->facts };
+			       .facts = top->facts };
 	json_t *root = dlp_doc_summary(&doc), *ranks = json_array();
 	int err;
 
