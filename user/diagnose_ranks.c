@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "diagnose_ranks.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -251,5 +252,7 @@ const char *dlp_ranks_sentence(const struct dlp_ranks_verdict *verdict,
 			buf, size,
 			"%s is the slowest, but not for want of data: %s %s of the time for it.",
 			who[verdict->slowest], others, PCT(verdict->wait));
+	/* a name may stand first */
+	*buf = (char)toupper((unsigned char)*buf);
 	return buf;
 }

@@ -70,7 +70,7 @@ static void test_loader(void **state)
 	for (size_t i = 0; i < RANKS; i++)
 		facts[i].blocked = i == 2 ? 0.02 : 0.52;
 	says(RANKS,
-	     "rank 2 is the slowest: it waits 61 % of the time for data, and the others wait 50 % "
+	     "Rank 2 is the slowest: it waits 61 % of the time for data, and the others wait 50 % "
 	     "of the time for it.");
 	assert_true(ranks.in_step && ranks.by_loader);
 	assert_int_equal(ranks.slowest, 2);
@@ -90,7 +90,7 @@ static void test_loader(void **state)
 	facts[2].steps = facts[1].steps = 19;
 	facts[0] = facts[2];
 	says(2,
-	     "rank 0 is the slowest: it waits 61 % of the time for data, and the other rank waits "
+	     "Rank 0 is the slowest: it waits 61 % of the time for data, and the other rank waits "
 	     "50 % of the time for it.");
 	assert_int_equal(ranks.confidence, DLP_CONF_MEDIUM);
 }
@@ -118,7 +118,7 @@ static void test_other_reason(void **state)
 	for (size_t i = 0; i < RANKS; i++)
 		facts[i].blocked = i == 1 ? 0.01 : 0.41;
 	says(RANKS,
-	     "rank 1 is the slowest, but not for want of data: the others wait 40 % of the time "
+	     "Rank 1 is the slowest, but not for want of data: the others wait 40 % of the time "
 	     "for it.");
 	assert_false(ranks.by_loader);
 	/* its loader explains a part, no more than that is its loader's */
