@@ -17,7 +17,7 @@
  */
 #define LOOK_NS (50 * DLP_NS_PER_MS)
 #define LOOK_LATER_NS (2 * DLP_NS_PER_S)
-/* Launchers start all ranks anew when one has failed; then torch is imported, which takes seconds. */
+/* Launchers start all ranks anew when one has failed; they import torch first, for seconds. */
 #define LONELY_NS (15 * DLP_NS_PER_S)
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -43,7 +43,23 @@ static size_t open_cnt(const struct dlp_ranks *ranks)
 	return cnt;
 }
 
-/* ---- one rank --------------------------------------------------------------------------------- */
+/* Is it another rank, or a worker of one? They are no strangers to this one. */
+static bool is_kin(void *ctx, uint32_t tgid)
+{
+	const struct dlp_rank *self = ctx;
+	const struct dlp_ranks *ranks = self->ranks;
+
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		const struct dlp_run *run = &ranks->rank[i]->run;
+
+		if (ranks->rank[i] != self && ((uint32_t)run->target.pid == tgid ||
+					       dlp_model_worker(run->observation.model, tgid)))
+			return true;
+	}
+	return false;
+}
+
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static void detach(struct dlp_rank *rank)
 {
@@ -153,6 +169,8 @@ static enum dlp_exit open_rank(struct dlp_ranks *ranks, const struct dlp_target 
 		return ret;
 	}
 	rank->is_open = true;
+	rank->ranks = ranks;
+	dlp_session_set_kin(rank->loop.session, is_kin, rank);
 	ranks->rank[ranks->cnt++] = rank;
 	begin_common(ranks);
 	return DLP_EXIT_OK;
@@ -218,7 +236,7 @@ static void end_rank(struct dlp_ranks *ranks, size_t i)
 	ranks->lonely_ns = dlp_now_ns();
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static int add_fd(const struct dlp_ranks *ranks, int fd)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the parts of observing several ranks share: ranks.c (the loop), ranks_report.c (what is said). */
+/* What the parts of observing several ranks share: ranks.c (the loop), ranks_report.c (the words). */
 #ifndef DLP_RANKS_PRIV_H
 #define DLP_RANKS_PRIV_H
 
@@ -10,6 +10,7 @@
 #include "ranks.h"
 
 struct dlp_rank {
+	const struct dlp_ranks *ranks; /* it is one of these */
 	struct dlp_run run;
 	struct dlp_loop loop;
 	struct dlp_rank_env env;

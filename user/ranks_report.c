@@ -125,7 +125,7 @@ void dlp_ranks_say_interval(struct dlp_ranks *ranks)
 		dlp_sums_take(ranks->rank[i]->run.observation.model, &ranks->rank[i]->interval);
 }
 
-/* ---- the report ------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static void swap(struct dlp_ranks *ranks, size_t a, size_t b)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Several trainers in one view: ranks of torchrun that exchange gradients, one with a slow loader."""
+"""Several trainers in one view: ranks that exchange gradients, one of them with a slow loader."""
 import glob
 import json
 import os
@@ -133,13 +133,14 @@ def check_truth(tap, name, summary, truth):
         nexts = truth[rank]["nexts"]
         # what was running when the window opened may have begun before there was a probe
         early = part([(s, t) for s, t in nexts if s <= start], start, end)
-        tap.same((entry["rank"], entry["pid"]), (rank, truth[rank]["pid"]), f"{name}: rank {rank} is there")
+        tap.same((entry["rank"], entry["pid"]), (rank, truth[rank]["pid"]),
+                 f"{name}: rank {rank} is there")
         tap.near(entry["exposed_wait_ratio"], part(nexts, start, end), 0.01 + early,
                  f"{name}: rank {rank}: exposed wait")
         count = sum(loader["getnext"]["count"] for loader in own["loaders"])
         sure = sum(s > start and t < end - compare.EDGE_NS for s, t in nexts)
-        tap.check(sure > 10 and sure <= count <= sure + 3, f"{name}: rank {rank}: GetNext count ({sure})",
-                  count)
+        tap.check(sure > 10 and sure <= count <= sure + 3,
+                  f"{name}: rank {rank}: GetNext count ({sure})", count)
 
 
 def waits_of(summary, truth):
@@ -151,8 +152,8 @@ def waits_of(summary, truth):
 
 
 def lack_of(summary):
-    """In an exchange a thread may also lack a CPU, which is not said to be waiting for the other."""
-    return sum(entry["summary"]["main"]["outside"]["runq_us"] / entry["summary"]["window"]["wall_s"]
+    """In an exchange a thread may lack a CPU, too, which is not said to be a wait for the other."""
+    return max(entry["summary"]["main"]["outside"]["runq_us"] / entry["summary"]["window"]["wall_s"]
                for entry in summary["ranks"]) / 1e6
 
 
