@@ -117,7 +117,9 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
 {
 	struct dlp_target_failure failure;
+	pid_t rank[DLP_RANKS_MAX];
 	enum dlp_exit ret;
+	size_t cnt;
 
 	run->observation.options = options;
 	run->observation.events = events;
@@ -125,6 +127,14 @@ enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *opt
 		ret = observe_once(run);
 		if (!run->observation.other)
 			return ret;
+		cnt = dlp_trainers_ranks("", run->target.pid, rank, DLP_RANKS_MAX);
+		if (cnt > 1) {
+			dlp_complain("pid %d (%s) has started %zu training processes: observing all "
+				     "of them",
+				     (int)run->target.pid, run->target.comm, cnt);
+			return dlp_ranks_processes(options, run->observation.launch, rank, cnt,
+						   events);
+		}
 		dlp_complain(
 			"pid %d (%s) iterates no DataLoader, but pid %d, which it has started, "
 			"does: observing that",
@@ -217,7 +227,7 @@ int dlp_profile_process(const struct dlp_options *options)
 	if (dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
 	if (meant.cnt > 1 || meant.target.pid != meant.pid[0])
-		return (int)dlp_ranks_processes(options, meant.pid, meant.cnt, events);
+		return (int)dlp_ranks_processes(options, NULL, meant.pid, meant.cnt, events);
 	run.target = meant.target;
 	ret = (int)dlp_run_observe(&run, options, events);
 	dlp_run_fini(&run);

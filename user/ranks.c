@@ -351,7 +351,7 @@ static bool is_over(const struct dlp_ranks *ranks, uint64_t now_ns)
 		return true;
 	if (open_cnt(ranks))
 		return false;
-	return !ranks->launch || now_ns >= ranks->lonely_ns + LONELY_NS;
+	return !ranks->finder || now_ns >= ranks->lonely_ns + LONELY_NS;
 }
 
 static int run(struct dlp_ranks *ranks)
@@ -361,7 +361,7 @@ static int run(struct dlp_ranks *ranks)
 
 	ranks->end_ns = options->duration_ns ? now + options->duration_ns : UINT64_MAX;
 	ranks->next_ns = now + options->interval_ns;
-	ranks->look_ns = ranks->launch ? now : UINT64_MAX;
+	ranks->look_ns = ranks->finder ? now : UINT64_MAX;
 	while (!is_over(ranks, now)) {
 		uint64_t until = min_u64(min_u64(ranks->next_ns, ranks->end_ns), ranks->look_ns);
 		int err = wait_until(ranks, min_u64(until, now + DLP_LOOP_PERIOD_NS));
@@ -414,13 +414,15 @@ static enum dlp_exit observe(struct dlp_ranks *ranks)
 	return err ? DLP_EXIT_FAILURE : ret;
 }
 
-enum dlp_exit dlp_ranks_processes(const struct dlp_options *options, const pid_t *pids, size_t cnt,
+enum dlp_exit dlp_ranks_processes(const struct dlp_options *options,
+				  const struct dlp_launch *launch, const pid_t *pids, size_t cnt,
 				  FILE *events)
 {
 	struct dlp_ranks ranks = {
 		.options = options,
 		.events = events,
-		.out = stdout,
+		.out = launch ? stderr : stdout,
+		.launch = launch,
 		.epoll_fd = -1,
 		.signal_fd = -1,
 		.compared.slowest = -1,

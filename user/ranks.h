@@ -15,9 +15,11 @@
 
 /*
  * Observes these processes, which run already, until all have ended. One that is refused, or ends,
- * does not end the others' observation. `events` as in dlp_observation. Prints and complains.
+ * does not end the others' observation. `launch` and `events` as in dlp_observation. Prints and
+ * complains.
  */
-enum dlp_exit dlp_ranks_processes(const struct dlp_options *options, const pid_t *pids, size_t cnt,
+enum dlp_exit dlp_ranks_processes(const struct dlp_options *options,
+				  const struct dlp_launch *launch, const pid_t *pids, size_t cnt,
 				  FILE *events);
 /*
  * Observes `first`, the first rank that a command of ours has started, and those that `finder`

@@ -27,8 +27,8 @@ struct dlp_rank {
 struct dlp_ranks {
 	const struct dlp_options *options;
 	FILE *events, *out;
-	const struct dlp_launch *launch;      /* NULL = the ranks ran already */
-	struct dlp_finder *finder;	      /* with `launch` */
+	const struct dlp_launch *launch;      /* NULL = they are of no command of ours */
+	struct dlp_finder *finder;	      /* of more of them; NULL = there will be none */
 	struct dlp_rank *rank[DLP_RANKS_MAX]; /* cnt of them, owned; they stay when they have ended */
 	size_t cnt;
 	size_t wanted; /* so many the launcher is to start */

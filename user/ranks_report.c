@@ -237,11 +237,11 @@ static enum dlp_exit write_summary(const struct dlp_ranks *ranks, const char *te
 
 static void print_table(const struct dlp_ranks *ranks)
 {
-	fprintf(ranks->out,
-		"\nRanks (of the time that all were observed, %.1f s)\n"
-		"%12s %8s  %8s  %9s  %16s  %s\n",
-		ranks->compared_s, "rank", "pid", "steps/s", "exposed %", "asleep outside %",
-		"verdict");
+	fputs("\nRanks", ranks->out);
+	if (ranks->compared_s > 0)
+		fprintf(ranks->out, " (of the %.1f s that they have in common)", ranks->compared_s);
+	fprintf(ranks->out, "\n%12s %8s  %8s  %9s  %16s  %s\n", "rank", "pid", "steps/s",
+		"exposed %", "asleep outside %", "verdict");
 	for (size_t i = 0; i < ranks->cnt; i++) {
 		const struct dlp_rank *rank = ranks->rank[i];
 		const struct dlp_rank_facts *facts = &ranks->facts[i];

@@ -58,6 +58,34 @@ dist.destroy_process_group()
 """
 
 
+# two ranks that one process forks: they have no number in the environment they were started with
+FORKED = """
+import json, os, sys, time, torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.utils.data import DataLoader
+
+def train(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    gradient, nexts, batches = torch.zeros(8), [], iter(DataLoader(range(4000), num_workers=1))
+    for _ in range(150):
+        a = time.monotonic_ns()
+        next(batches)
+        nexts.append((a, time.monotonic_ns()))
+        time.sleep(0.015)
+        dist.all_reduce(gradient)
+    print(json.dumps({"pid": os.getpid(), "nexts": nexts}), flush=True)
+
+context = torch.multiprocessing.get_context("fork")
+torch.set_num_threads(1)
+ranks = [context.Process(target=train, args=(rank, sys.argv[1])) for rank in range(2)]
+for rank in ranks:
+    rank.start()
+for rank in ranks:
+    rank.join()
+"""
+
+
 class Job:
     """torchrun with two ranks, below the tool."""
 
@@ -246,6 +274,30 @@ def ranks(env):
         tap.same({key: again[key] for key in again if key != "verdict"},
                  {key: entry["summary"][key] for key in again if key != "verdict"},
                  f"rank {entry['rank']} replays as it was seen")
+
+
+@group("ranks, forked")
+def forked(env):
+    """What trains is found by its first batch, and the other ranks with it."""
+    tap = env.tap
+    folder = tempfile.mkdtemp(prefix="ranks-", dir=env.folder)
+    path = os.path.join(folder, "summary.json")
+    ran = subprocess.run([env.tool, "--summary", path, "--", env.python, "-c", FORKED, folder],
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    tap.same(ran.returncode, 0, "status 0", ran.stderr[-2000:])
+    tap.check("has started 2 training processes" in ran.stderr, "it is said", ran.stderr)
+    with open(path) as file:
+        summary = json.load(file)
+    truth = {own["pid"]: own["nexts"] for own in map(json.loads, ran.stdout.splitlines())}
+    tap.same({entry["pid"] for entry in summary.get("ranks", [])}, set(truth), "both are observed",
+             ran.stderr)
+    for entry in summary.get("ranks", []):
+        own, nexts = entry["summary"], truth[entry["pid"]]
+        start, end = own["window"]["start_ns"], own["window"]["end_ns"]
+        early = part([(s, t) for s, t in nexts if s <= start], start, end)
+        tap.near(entry["exposed_wait_ratio"], part(nexts, start, end), 0.01 + early,
+                 f"exposed wait of {'one' if entry is summary['ranks'][0] else 'the other'}")
+        tap.same(entry["rank"], None, "its number is not known")
 
 
 @group("ranks, one is killed")

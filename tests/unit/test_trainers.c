@@ -221,6 +221,13 @@ static void all_below_a_launcher(void **state)
 	assert_int_equal(dlp_trainers_below(tree.path, 100, below, 3), 1);
 	assert_int_equal(below[0], 100);
 	assert_int_equal(dlp_trainers_below(tree.path, 103, below, 3), 0);
+	/* with workers, and not itself */
+	assert_int_equal(dlp_trainers_ranks(tree.path, 100, below, 3), 0);
+	assert_int_equal(dlp_trainers_ranks(tree.path, 300, below, 3), 1);
+	assert_int_equal(below[0], 301);
+	assert_int_equal(dlp_trainers_ranks(tree.path, 50, below, 3), 2);
+	assert_int_equal(below[0], 100);
+	assert_int_equal(below[1], 202);
 	below[1] = 0;
 	assert_int_equal(dlp_trainers_below(tree.path, 50, below, 1), 1);
 	assert_int_equal(below[0], 100);
