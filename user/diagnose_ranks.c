@@ -60,25 +60,29 @@ static bool go_in_step(const struct dlp_rank_facts *facts, size_t cnt)
 	return (double)(most - least) <= fmax(LIMIT(STEP_APART), LIMIT(STEP_RATE) * (double)most);
 }
 
-/* The known rank with least, or most, of a figure; -1 = none is known. */
-static int extreme(const struct dlp_rank_facts *facts, size_t cnt, size_t figure, int sign)
+/* The known rank that sleeps least outside GetNext. */
+static int least_asleep(const struct dlp_rank_facts *facts, size_t cnt)
 {
-	double best = 0;
 	int ret = -1;
 
 	for (size_t i = 0; i < cnt; i++) {
-		double value = *(const double *)((const char *)&facts[i] + figure) * sign;
-
-		if (!facts[i].known || (ret >= 0 && value <= best))
-			continue;
-		best = value;
-		ret = (int)i;
+		if (facts[i].known && (ret < 0 || facts[i].blocked < facts[ret].blocked))
+			ret = (int)i;
 	}
 	return ret;
 }
 
-#define LEAST(facts, cnt, member) extreme(facts, cnt, offsetof(struct dlp_rank_facts, member), -1)
-#define MOST(facts, cnt, member) extreme(facts, cnt, offsetof(struct dlp_rank_facts, member), 1)
+/* The known rank that waits longest for its data. */
+static int most_exposed(const struct dlp_rank_facts *facts, size_t cnt)
+{
+	int ret = -1;
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (facts[i].known && (ret < 0 || facts[i].exposed > facts[ret].exposed))
+			ret = (int)i;
+	}
+	return ret;
+}
 
 /*
  * How much of its time a rank waits for the slowest one: what it sleeps more. Where nobody sleeps,
@@ -142,9 +146,9 @@ void dlp_diagnose_ranks(const struct dlp_rank_facts *facts, size_t cnt,
 	ret->in_step = go_in_step(facts, cnt);
 	if (!ret->in_step)
 		return;
-	weigh(facts, cnt, LEAST(facts, cnt, blocked), false, ret);
+	weigh(facts, cnt, least_asleep(facts, cnt), false, ret);
 	if (ret->slowest < 0)
-		weigh(facts, cnt, MOST(facts, cnt, exposed), true, ret);
+		weigh(facts, cnt, most_exposed(facts, cnt), true, ret);
 	if (!ret->by_loader)
 		memset(ret->held, 0, sizeof(ret->held));
 }

@@ -199,7 +199,8 @@ static void replace(struct dlp_ranks *ranks, size_t i)
 	pid_t other = rank->run.observation.other;
 
 	ranks->cnt--;
-	memmove(&ranks->rank[i], &ranks->rank[i + 1], (ranks->cnt - i) * sizeof(ranks->rank[0]));
+	for (; i < ranks->cnt; i++)
+		ranks->rank[i] = ranks->rank[i + 1];
 	/* places have changed: what was compared is told by them */
 	memset(&ranks->compared, 0, sizeof(ranks->compared));
 	ranks->compared.slowest = -1;
