@@ -77,6 +77,8 @@ struct dlp_thread {
 	/* What every scope touches; one more cache line costs it 50 to 100 ns. */
 	u32 depth; /* open scopes, those deeper than DLP_SCOPE_DEPTH included */
 	u32 getnext_depth;
+	u32 turn; /* outermost scopes that have ended */
+	u32 rsvd2;
 	u64 next_ns; /* the interpreter last called a __next__; 0 = not, or used */
 	u64 getnext_since_ns;
 	u32 getnext_frame; /* index of that frame, valid while getnext_since_ns is set */

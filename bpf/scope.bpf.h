@@ -63,6 +63,29 @@ static __always_inline void count_getnext(struct dlp_thread *thread, const struc
 		thread->getnext_split.ns[i] += split->ns[i];
 }
 
+/* The end of a scope whose begin was not seen: that of the call in which the tool attached, say. */
+static __noinline int end_begun(struct dlp_thread *thread, u32 tid, u64 now)
+{
+	struct dlp_ev_scope *event;
+
+	dlp_count(DLP_CNT_SCOPE_UNPAIRED);
+	thread->turn++;
+	if (thread->tgid != thread->trainer)
+		return 0;
+	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, thread->tgid, tid, now);
+	if (!event)
+		return 0;
+	event->hdr.flags = DLP_SCOPE_BEGUN;
+	event->start_ns = thread->traced_ns;
+	event->weight = 1;
+	event->turn = thread->turn;
+	dlp_clock_read(thread, now, &event->clock);
+	/* the clock began with the tracing */
+	event->split = event->clock;
+	dlp_submit(event);
+	return 0;
+}
+
 /* The innermost scope ends; `now` may lie before the present, but not before the last switch. */
 static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 {
@@ -71,11 +94,10 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 	struct dlp_frame *frame;
 	u32 at;
 
-	if (!thread->depth) {
-		dlp_count(DLP_CNT_SCOPE_UNPAIRED);
-		return 0;
-	}
+	if (!thread->depth)
+		return end_begun(thread, tid, now);
 	at = --thread->depth;
+	thread->turn += !at;
 	if (at >= DLP_SCOPE_DEPTH)
 		return 0;
 	at &= DLP_SCOPE_DEPTH - 1;
@@ -97,6 +119,7 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 	event->split = split;
 	event->child_ns = frame->child_ns;
 	event->weight = frame->weight;
+	event->turn = thread->turn;
 	/*
 	 * The same reading once more. Kept on the stack beside `split`, the verifier would follow its
 	 * values through every branch of dlp_clock_sub(): 190,000 instructions instead of 900.

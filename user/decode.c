@@ -130,8 +130,10 @@ static void print_scope(FILE *out, const struct dlp_ev_scope *ev)
 	print_number(out, "depth", ev->depth);
 	print_number(out, "getnext", !!(ev->hdr.flags & DLP_SCOPE_GETNEXT));
 	print_number(out, "outer", !!(ev->hdr.flags & DLP_SCOPE_OUTER));
+	print_number(out, "begun", !!(ev->hdr.flags & DLP_SCOPE_BEGUN));
 	print_number(out, "child", ev->child_ns);
 	print_number(out, "weight", ev->weight);
+	print_number(out, "turn", ev->turn);
 	print_clock(out, "split", &ev->split);
 	print_clock(out, "clock", &ev->clock);
 }

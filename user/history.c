@@ -152,7 +152,8 @@ static void take_scope(struct dlp_history *history, const struct dlp_ev_scope *e
 	struct dlp_history_scope *scope;
 	uint32_t label;
 
-	if (ev->hdr.flags & DLP_SCOPE_GETNEXT && ev->hdr.tgid == history->model->trainer_pid)
+	if (ev->hdr.flags & DLP_SCOPE_BEGUN ||
+	    (ev->hdr.flags & DLP_SCOPE_GETNEXT && ev->hdr.tgid == history->model->trainer_pid))
 		return;
 	label = label_at(history, ev->label);
 	if (label == DLP_MAP_NONE)

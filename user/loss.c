@@ -67,6 +67,9 @@ void dlp_loss_get(const struct dlp_model *model, struct dlp_loss *ret)
 	    EFFECT_SHORT);
 	add(ret, "unknown_kinds", "events of a kind this version does not know", model->unknown_cnt,
 	    EFFECT_SHORT);
+	add(ret, "getnext_begun",
+	    "scopes in which the tool attached and that may have been a GetNext",
+	    model->begun_open_cnt, EFFECT_SHORT);
 	add(ret, "model_full", "things that did not fit the model's bounds", model->dropped_cnt,
 	    EFFECT_SHORT);
 }

@@ -173,7 +173,9 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 
 	switch (hdr->kind) {
 	case DLP_EV_SCOPE:
-		err = dlp_getnext(model, (const void *)hdr);
+		err = dlp_begun_scope(model, (const void *)hdr);
+		if (!err)
+			err = dlp_getnext(model, (const void *)hdr);
 		return err ? err : dlp_stage_scope(model, (const void *)hdr);
 	case DLP_EV_LABEL:
 		return apply_label(model, (const void *)hdr);

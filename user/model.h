@@ -226,6 +226,9 @@ struct dlp_thread {
 	uint64_t scope_cnt;   /* outermost GetNext scopes that ended in the window */
 	uint64_t scope_ns;    /* their time inside the window */
 	struct dlp_clock scope_split;
+	/* the GetNext in which the tool attached, if there was one: its time inside the window */
+	uint64_t begun_cnt, begun_ns;
+	struct dlp_clock begun_split;
 	struct dlp_thread_state *state_priv; /* model*.c only; NULL for most threads */
 };
 
@@ -400,6 +403,7 @@ struct dlp_model {
 	uint64_t getnext_cnt;
 	struct dlp_clock main_inside, main_outside;
 	bool main_valid; /* false: sums over the scopes seen, which a full ring cuts short */
+	uint64_t begun_open_cnt; /* scopes in which the tool attached, not known yet to be a GetNext */
 	uint64_t getnext_lost; /* calls counted by the kernel whose event is missing */
 	uint64_t last_progress_ns; /* newest end of a GetNext or batch message */
 	uint64_t last_delivery_ns; /* newest end of a GetNext that returned a batch */

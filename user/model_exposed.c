@@ -53,11 +53,6 @@ static uint64_t portion(uint64_t wait_ns, uint64_t part_ns, uint64_t whole_ns)
 	return whole_ns ? (uint64_t)((double)wait_ns * (double)part_ns / (double)whole_ns) : 0;
 }
 
-static bool within(const struct dlp_call *call, uint64_t ts_ns)
-{
-	return ts_ns >= call->start_ns && ts_ns <= call->end_ns;
-}
-
 /* The call's time that lies in the window, of a call of which `ns` were spent on something. */
 static uint64_t in_window(const struct dlp_model *model, const struct dlp_call *call, uint64_t ns)
 {
@@ -78,7 +73,7 @@ static struct parts parts_pinned(const struct dlp_iterator *it, const struct dlp
 	uint64_t ran_ns = dlp_less(call->end_ns - call->start_ns, all->blocked), handed_cnt = 0;
 
 	for (size_t i = 0; i < it->batch_cnt; i++)
-		handed_cnt += within(call, it->batches[i].received_ns);
+		handed_cnt += dlp_within(call, it->batches[i].received_ns);
 	if (handed_cnt)
 		ran_ns /= handed_cnt;
 	return (struct parts){
@@ -103,13 +98,13 @@ static struct parts parts_behind(struct dlp_model *model, const struct dlp_itera
 		return parts_pinned(it, call, batch, all);
 	if (batch->received_ns < call->start_ns)
 		return *all;
-	if (!state || state->recv_ns != batch->received_ns || !state->recv_first_ns)
+	if (!state || state->recv.ts_ns != batch->received_ns || !state->recv_first.ts_ns)
 		return ret;
-	since = dlp_clock_less(call->clock, &state->recv_clock);
+	since = dlp_clock_less(call->clock, &state->recv.clock);
 	ret = parts_of(&since);
 	ret.blocked = min_of(ret.blocked, all->blocked);
 	/* batches read before it was its turn are unpickled at once, and waited behind */
-	since = dlp_clock_less(call->clock, &state->recv_first_clock);
+	since = dlp_clock_less(call->clock, &state->recv_first.clock);
 	ret.run = min_of(parts_of(&since).run, all->run);
 	return ret;
 }
@@ -218,7 +213,7 @@ void dlp_exposed_batch(struct dlp_model *model, struct dlp_iterator *it, const s
 	if (!loader || !call->outer || !call->counts || it->num_workers == 0)
 		return;
 	behind = parts_behind(model, it, call, batch, &all);
-	if (batch && within(call, batch->received_ns))
+	if (batch && dlp_within(call, batch->received_ns))
 		to_ns = batch->received_ns;
 	all.run -= behind.run;
 	account_own(model, &loader->sums, call, &all);
@@ -238,9 +233,9 @@ void dlp_exposed_end(struct dlp_model *model, struct dlp_iterator *it, const str
 
 	if (!loader || !call->outer || !call->counts || it->num_workers == 0)
 		return;
-	if (within(call, own->final_ns))
+	if (dlp_within(call, own->final_ns))
 		closing_ns = call->end_ns - dlp_max(own->finals_ns, call->start_ns);
-	else if (it->ended && within(call, own->ended_ns))
+	else if (it->ended && dlp_within(call, own->ended_ns))
 		closing_ns = whole_ns;
 	loader->sums.closing_ns += in_window(model, call, closing_ns);
 	all.run = portion(all.run, whole_ns - closing_ns, whole_ns);

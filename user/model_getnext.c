@@ -9,181 +9,11 @@
 
 #include "model_priv.h"
 
-/* Iterators considered for a call; more are never in use at once. */
-#define LOOK_BACK 32
 /* How far a batch may lag behind delivered ones before it counts as lost. */
 #define LATE_MAX 1024
 /* Calls until the largest number in flight is believed, besides twice that number. */
 #define SETTLE_MIN 64
 #define SETTLE_FRESH 4
-
-/* Will never come: its worker's shard ended before it. */
-static bool skipped(struct dlp_model *model, const struct dlp_batch *batch)
-{
-	const struct dlp_worker *worker;
-
-	if (batch->end_mark)
-		return true;
-	if (batch->sent_ns || batch->received_ns || !batch->worker_pid)
-		return false;
-	worker = dlp_worker_find(model, batch->worker_pid);
-	return worker && worker->shard_ended;
-}
-
-/* Moves next_index over what will never come; the due batch, NULL = not known or not asked for. */
-static struct dlp_batch *due_batch(struct dlp_model *model, struct dlp_iterator *it)
-{
-	struct dlp_batch *batch;
-
-	if (it->next_index < 0)
-		return NULL;
-	while ((batch = dlp_batch_find(it, it->next_index)) && skipped(model, batch)) {
-		dlp_batch_del(it, batch);
-		it->next_index++;
-	}
-	return batch;
-}
-
-static bool in_flight(struct dlp_model *model, const struct dlp_iterator *it)
-{
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		if (it->batches[i].index >= it->next_index && !skipped(model, &it->batches[i]))
-			return true;
-	}
-	return false;
-}
-
-/* Has nothing left to return: its next call ends the epoch. */
-static bool exhausted(struct dlp_model *model, const struct dlp_iterator *it)
-{
-	const struct dlp_iterator_state *state = it->state;
-
-	if (in_flight(model, it))
-		return false;
-	/* asked for and gone without trace: lost, unless ended shards left gaps */
-	if (it->next_index <= state->max_index && !state->shards)
-		return false;
-	/* attached in mid-epoch: what was asked before, and on pipes not tied yet, is unseen */
-	return state->reset_ns || (state->pipe_cnt && state->pipe_cnt >= it->worker_cnt);
-}
-
-static struct dlp_batch *oldest_received(const struct dlp_iterator *it, uint64_t end_ns)
-{
-	struct dlp_batch *best = NULL;
-
-	for (size_t i = 0; i < it->batch_cnt; i++) {
-		struct dlp_batch *batch = &it->batches[i];
-
-		if (!batch->received_ns || batch->received_ns > end_ns || batch->end_mark)
-			continue;
-		if (!best || batch->received_ns < best->received_ns)
-			best = batch;
-	}
-	return best;
-}
-
-static bool within(const struct dlp_call *call, uint64_t ts_ns)
-{
-	return ts_ns >= call->start_ns && ts_ns <= call->end_ns;
-}
-
-/* How well the call fits the iterator, from what is known when it ends; 0 = not at all. */
-enum fit {
-	FIT_NOT = 0,
-	FIT_UNKNOWN,  /* which batch is due is not known */
-	FIT_LOST,     /* due batch on its way: its arrival would have to be lost */
-	FIT_END,      /* nothing left to return: the call that ends the epoch */
-	FIT_READY,    /* due batch received */
-	FIT_LAST,     /* FIT_END, and the thread was on it the call before */
-	FIT_FIRST,    /* due batch received, and it is the epoch's first call */
-	FIT_CLOSED,   /* its workers were told to end in this call */
-};
-
-static enum fit fit(struct dlp_model *model, struct dlp_iterator *it, const struct dlp_call *call,
-		    uint32_t last_iterator)
-{
-	const struct dlp_iterator_state *state = it->state;
-	const struct dlp_batch *due;
-
-	/* results that were read early outlive the workers */
-	if (!it->pipe ||
-	    (it->ended && state->ended_ns < call->start_ns &&
-	     (state->over || it->id != last_iterator)))
-		return FIT_NOT;
-	if (state->bound && (it->tid != call->tid || state->label != call->label))
-		return FIT_NOT;
-	/* other queues of the job look alike, but the trainer asks nothing on them */
-	if (!state->bound && !state->pipe_cnt)
-		return FIT_NOT;
-	due = due_batch(model, it);
-	if (it->unordered)
-		due = oldest_received(it, call->end_ns);
-	if (due && due->received_ns && due->received_ns <= call->end_ns)
-		return state->reset_ns && !state->calls ? FIT_FIRST : FIT_READY;
-	if (state->over)
-		return FIT_NOT;
-	if (state->bound && (within(call, state->final_ns) || within(call, state->ended_ns)))
-		return FIT_CLOSED;
-	if (it->next_index < 0)
-		return FIT_UNKNOWN;
-	if (exhausted(model, it))
-		return state->calls ? FIT_END : FIT_NOT;
-	return FIT_LOST;
-}
-
-/* Iterators long ended leave the list of those in use. */
-static void forget_ended(struct dlp_model *model, uint64_t before_ns, uint32_t last_iterator)
-{
-	struct dlp_model_priv *priv = model->priv;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < priv->recent_iterator_cnt; i++) {
-		uint32_t id = priv->recent_iterator[i];
-		const struct dlp_iterator *it = dlp_iterator_find(model, id);
-
-		if (it && (!it->ended || it->state->ended_ns >= before_ns || id == last_iterator))
-			priv->recent_iterator[kept++] = id;
-	}
-	priv->recent_iterator_cnt = kept;
-}
-
-static struct dlp_iterator *choose(struct dlp_model *model, const struct dlp_thread_state *state,
-				   const struct dlp_call *call)
-{
-	struct dlp_model_priv *priv = model->priv;
-	const struct dlp_iterator *last;
-	struct dlp_iterator *best = NULL;
-	enum fit best_fit = FIT_NOT, this;
-	uint32_t predicted = 0;
-
-	/* a result it read itself settles it */
-	if (state->recv_iterator && within(call, state->recv_ns))
-		best = dlp_iterator_find(model, state->recv_iterator);
-	if (best && (!best->state->bound || best->state->label == call->label))
-		return best;
-	best = NULL;
-	last = dlp_iterator_find(model, state->last_iterator);
-	if (last)
-		predicted = last->state->successor ? last->state->successor : last->id;
-	if (priv->recent_iterator_cnt > LOOK_BACK / 2)
-		forget_ended(model, call->start_ns, state->last_iterator);
-	for (size_t i = 0; i < priv->recent_iterator_cnt && i < LOOK_BACK; i++) {
-		struct dlp_iterator *it = dlp_iterator_find(model, priv->recent_iterator[i]);
-
-		this = it ? fit(model, it, call, state->last_iterator) : FIT_NOT;
-		/* loops stay on one iterator, or go round several in the same order */
-		if (this == FIT_END && it->id == predicted)
-			this = it->id == last->id ? FIT_LAST : FIT_READY;
-		if (this == FIT_NOT || this < best_fit)
-			continue;
-		if (this == best_fit && it->id != predicted &&
-		    (this != FIT_FIRST || it->state->reset_ns >= best->state->reset_ns))
-			continue;
-		best = it;
-		best_fit = this;
-	}
-	return best;
-}
 
 /* Were events lost? The kernel's side tells at each interval. */
 bool dlp_lossy(const struct dlp_model *model)
@@ -228,7 +58,7 @@ static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_ite
 
 	if (due && due->received_ns && due->received_ns <= call->end_ns && !it->unordered)
 		return due;
-	oldest = oldest_received(it, call->end_ns);
+	oldest = dlp_batch_oldest_received(it, call->end_ns);
 	if (!oldest || it->state->in_order)
 		return due;
 	/* nothing at all was seen of the due one: lost events say less than the order */
@@ -241,8 +71,8 @@ static struct dlp_batch *pick_kept(const struct dlp_model *model, struct dlp_ite
 /* Its workers were told to end, or ended, in this call. */
 static bool closed_in(const struct dlp_iterator *it, const struct dlp_call *call)
 {
-	return within(call, it->state->final_ns) ||
-	       (it->ended && within(call, it->state->ended_ns));
+	return dlp_within(call, it->state->final_ns) ||
+	       (it->ended && dlp_within(call, it->state->ended_ns));
 }
 
 /* What the call returned: *ret_index, and its batch where that is known; false = nothing. */
@@ -251,21 +81,22 @@ static bool find_delivered(struct dlp_model *model, struct dlp_iterator *it,
 			   int64_t *ret_index, struct dlp_batch **ret_batch)
 {
 	const struct dlp_iterator_state *own = it->state;
-	struct dlp_batch *due = due_batch(model, it), *batch;
+	struct dlp_batch *due = dlp_batch_due(model, it), *batch;
 	bool closed = closed_in(it, call);
 
 	*ret_batch = NULL;
 	*ret_index = -1;
-	if (state->recv_iterator == it->id && within(call, state->recv_ns) && !state->recv_end) {
-		batch = dlp_batch_find(it, state->recv_index);
+	if (state->recv.iterator == it->id && dlp_within(call, state->recv.ts_ns) &&
+	    !state->recv.end) {
+		batch = dlp_batch_find(it, state->recv.index);
 		*ret_batch = batch ? pick_read(model, it, due, batch, call) : NULL;
-		*ret_index = *ret_batch ? (*ret_batch)->index : state->recv_index;
+		*ret_index = *ret_batch ? (*ret_batch)->index : state->recv.index;
 		return true;
 	}
 	if (it->next_index < 0)
 		return !closed;
 	batch = pick_kept(model, it, due, call);
-	if (!batch && (closed || exhausted(model, it)))
+	if (!batch && (closed || dlp_iterator_exhausted(model, it)))
 		return false;
 	*ret_batch = batch;
 	/* shards that ended before we looked leave gaps: which one is due must be learnt again */
@@ -333,7 +164,7 @@ static void note_in_flight(struct dlp_model *model, struct dlp_iterator *it,
 		return;
 	}
 	for (; cnt > it->in_flight_max; cnt--) {
-		struct dlp_batch *oldest = oldest_received(it, call->start_ns);
+		struct dlp_batch *oldest = dlp_batch_oldest_received(it, call->start_ns);
 
 		if (!oldest)
 			return;
@@ -356,7 +187,7 @@ static int32_t note_ready(struct dlp_model *model, struct dlp_iterator *it,
 
 		if (!it->unordered && (batch->index < want))
 			continue;
-		if (skipped(model, batch)) {
+		if (dlp_batch_skipped(model, batch)) {
 			want = batch->index + 1;
 			continue;
 		}
@@ -402,9 +233,8 @@ static void advance(struct dlp_iterator *it, int64_t index, struct dlp_batch *ba
 		dlp_batch_del(it, &it->batches[0]);
 }
 
-static void delivered(struct dlp_model *model, struct dlp_iterator *it,
-		      const struct dlp_call *call, int64_t index, struct dlp_batch *batch,
-		      struct dlp_interval *interval)
+static void delivered(struct dlp_model *model, struct dlp_iterator *it, const struct dlp_call *call,
+		      int64_t index, struct dlp_batch *batch, struct dlp_interval *interval)
 {
 	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
 	struct dlp_delivery delivery = {
@@ -442,8 +272,8 @@ static void delivered(struct dlp_model *model, struct dlp_iterator *it,
 		advance(it, index, batch, call);
 }
 
-static void note_call(struct dlp_model *model, struct dlp_iterator *it,
-		      const struct dlp_call *call, const struct dlp_interval *interval, bool data)
+static void note_call(struct dlp_model *model, struct dlp_iterator *it, const struct dlp_call *call,
+		      const struct dlp_interval *interval, bool data)
 {
 	struct dlp_loader *loader = dlp_loader_find(model, it->loader);
 	struct dlp_interval step = loader->last;
@@ -452,8 +282,8 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 	if (call->counts) {
 		it->getnext_cnt++;
 		if (call->outer) {
-			uint64_t ns = dlp_less(call->end_ns,
-					       dlp_max(call->start_ns, model->start_ns));
+			uint64_t ns =
+				dlp_less(call->end_ns, dlp_max(call->start_ns, model->start_ns));
 
 			it->getnext_ns += ns;
 			loader->sums.getnext_ns += ns;
@@ -480,6 +310,9 @@ static void note_call(struct dlp_model *model, struct dlp_iterator *it,
 				     interval->end_ns - interval->start_ns);
 		}
 	}
+	/* it may come behind the call after it, and nobody knows when it began */
+	if (call->cut)
+		return;
 	loader->last = *interval;
 	loader->last_start_ns = data ? call->start_ns : 0;
 }
@@ -507,8 +340,8 @@ static void note_order(struct dlp_model *model, struct dlp_thread_state *state, 
 	dlp_iterator_used(model, id);
 }
 
-static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
-		   struct dlp_iterator *it, const struct dlp_call *call)
+static int call_on(struct dlp_model *model, struct dlp_thread_state *state, struct dlp_iterator *it,
+		   const struct dlp_call *call)
 {
 	struct dlp_interval interval = {
 		.start_ns = call->start_ns,
@@ -542,11 +375,28 @@ static int call_on(struct dlp_model *model, struct dlp_thread_state *state,
 		dlp_watch_call(model, it, call, data);
 	it->state->calls++;
 	it->state->over = !data;
-	state->recv_iterator = 0;
+	state->recv.iterator = 0;
 	note_order(model, state, it->id);
 	state->last_end_ns = dlp_max(state->last_end_ns, call->end_ns);
-	state->recv_first_ns = 0;
+	state->recv_first.ts_ns = 0;
 	return err;
+}
+
+int dlp_getnext_call(struct dlp_model *model, struct dlp_thread_state *state,
+		     const struct dlp_call *call)
+{
+	struct dlp_iterator *it = NULL;
+	int err;
+
+	model->last_progress_ns = dlp_max(model->last_progress_ns, call->end_ns);
+	if (!dlp_label_single(model, call->label))
+		it = dlp_iterator_choose(model, state, call);
+	if (!it) {
+		it = dlp_loader_plain(model, call, &err);
+		if (!it)
+			return err == -ENOSPC ? 0 : err;
+	}
+	return call_on(model, state, it, call);
 }
 
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
@@ -562,7 +412,6 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 		.clock = &ev->clock,
 	};
 	struct dlp_thread_state *state;
-	struct dlp_iterator *it = NULL;
 	struct dlp_thread *thread;
 	int err;
 
@@ -583,14 +432,5 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	model->priv->last_call_ns = dlp_max(model->priv->last_call_ns, call.end_ns);
 	if (call.outer)
 		dlp_thread_scope(model, thread, &call);
-	if (call.end_ns > model->last_progress_ns)
-		model->last_progress_ns = call.end_ns;
-	if (!dlp_label_single(model, call.label))
-		it = choose(model, state, &call);
-	if (!it) {
-		it = dlp_loader_plain(model, &call, &err);
-		if (!it)
-			return err == -ENOSPC ? 0 : err;
-	}
-	return call_on(model, state, it, &call);
+	return dlp_getnext_call(model, state, &call);
 }

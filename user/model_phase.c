@@ -115,7 +115,7 @@ void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		loader->steady_exposed_ns += call->end_ns - call->start_ns;
 		loader->steady_batches++;
 	}
-	loader->steady_end_ns = call->end_ns;
+	loader->steady_end_ns = dlp_max(loader->steady_end_ns, call->end_ns);
 }
 
 void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,

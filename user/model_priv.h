@@ -88,6 +88,27 @@ struct dlp_init {
 /* More than are made before the first of them is called. */
 #define DLP_INITS_MAX 8
 
+/* A result that a thread read. */
+struct dlp_recv {
+	uint32_t iterator;
+	int64_t index;
+	uint64_t ts_ns;
+	bool end;		/* not data: the end of a shard */
+	struct dlp_clock clock; /* the thread's, then */
+};
+
+/* The first scope of which a thread's end was seen, its begin having come before the window. */
+struct dlp_begun {
+	bool held; /* not known yet whether it was a GetNext */
+	uint64_t start_ns, end_ns;
+	struct dlp_clock split, clock;
+	uint32_t turn; /* as in dlp_ev_scope */
+	uint32_t after_label;	   /* of the scope right behind it, */
+	bool after_known;	   /* if that was seen, */
+	bool after_call;	   /* and is a GetNext */
+	uint32_t call_label, call_turn; /* of the first whole GetNext; label 0 = none yet */
+};
+
 /* Bookkeeping of threads that run GetNext or produce batches. */
 #define DLP_RECENT_MAX 64
 
@@ -99,14 +120,9 @@ struct dlp_thread_state {
 	struct dlp_clock base_now; /* getnext_now at the base reading */
 	uint64_t last_end_ns; /* newest GetNext end, any depth */
 	uint32_t last_iterator;
-	/* newest result it read */
-	uint32_t recv_iterator; /* 0 = none, or used up */
-	int64_t recv_index;
-	uint64_t recv_ns;
-	bool recv_end;
-	/* its clock at that result, and at the first one since its last GetNext */
-	struct dlp_clock recv_clock, recv_first_clock;
-	uint64_t recv_first_ns; /* 0 = none since then */
+	struct dlp_recv recv;	    /* newest result it read; iterator 0 = none, or used up */
+	struct dlp_recv recv_first; /* first one since its last GetNext; ts_ns 0 = none */
+	struct dlp_begun begun;
 	/* semaphores made in a row, no process started meanwhile */
 	uint64_t sem_first_ns, sem_last_ns;
 	unsigned int sem_cnt;
@@ -227,6 +243,7 @@ struct dlp_call {
 	uint32_t tid, label;
 	bool counts; /* ended in the window */
 	bool outer;
+	bool cut; /* it began earlier: start_ns is since when its thread is traced */
 	const struct dlp_clock *split;
 	const struct dlp_clock *clock; /* the thread's, when it ended */
 };
@@ -253,6 +270,11 @@ static inline uint64_t dlp_clock_sum(const struct dlp_clock *clock)
 
 /* Per state, not below 0. */
 struct dlp_clock dlp_clock_less(const struct dlp_clock *a, const struct dlp_clock *b);
+
+static inline bool dlp_within(const struct dlp_call *call, uint64_t ts_ns)
+{
+	return ts_ns >= call->start_ns && ts_ns <= call->end_ns;
+}
 
 bool dlp_in_window(const struct dlp_model *model, uint64_t ts_ns);
 
@@ -415,9 +437,29 @@ void dlp_phase_move(struct dlp_model *model, const struct dlp_iterator *it,
 void dlp_phase_call(struct dlp_model *model, const struct dlp_iterator *it,
 		    const struct dlp_call *call, bool data);
 
+/* model_choose.c */
+/* Will never come: its worker's shard ended before it. */
+bool dlp_batch_skipped(struct dlp_model *model, const struct dlp_batch *batch);
+/* Moves next_index over what will never come; NULL = not known which is due, or not asked for. */
+struct dlp_batch *dlp_batch_due(struct dlp_model *model, struct dlp_iterator *it);
+struct dlp_batch *dlp_batch_oldest_received(const struct dlp_iterator *it, uint64_t end_ns);
+/* Has nothing left to return: its next call ends the epoch. */
+bool dlp_iterator_exhausted(struct dlp_model *model, const struct dlp_iterator *it);
+/* The iterator that a call which ended was on; NULL = none that is known. */
+struct dlp_iterator *dlp_iterator_choose(struct dlp_model *model,
+					 const struct dlp_thread_state *state,
+					 const struct dlp_call *call);
+
 /* model_getnext.c */
 bool dlp_lossy(const struct dlp_model *model); /* were events lost, as far as told yet? */
 int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev);
+/* A call whose thread has been told of it: finds its iterator, what it returned, and counts it. */
+int dlp_getnext_call(struct dlp_model *model, struct dlp_thread_state *state,
+		     const struct dlp_call *call);
+
+/* model_begun.c: the GetNext in which the tool attached */
+/* To be told of every scope, before the rest of the model is. */
+int dlp_begun_scope(struct dlp_model *model, const struct dlp_ev_scope *ev);
 
 /* model_watch.c */
 /* The call is accounted for, but not noted in its iterator; model->watch is set. */

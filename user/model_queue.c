@@ -503,15 +503,15 @@ static int received(struct dlp_model *model, const struct dlp_ev_msg *ev, enum d
 	state = thread ? dlp_thread_state_get(thread) : NULL;
 	if (!state)
 		return thread ? -ENOMEM : err;
-	state->recv_iterator = it->id;
-	state->recv_index = index;
-	state->recv_ns = ev->hdr.ts_ns;
-	state->recv_clock = ev->clock;
-	if (!state->recv_first_ns) {
-		state->recv_first_ns = ev->hdr.ts_ns;
-		state->recv_first_clock = ev->clock;
-	}
-	state->recv_end = type == DLP_MSG_END;
+	state->recv = (struct dlp_recv){
+		.iterator = it->id,
+		.index = index,
+		.ts_ns = ev->hdr.ts_ns,
+		.end = type == DLP_MSG_END,
+		.clock = ev->clock,
+	};
+	if (!state->recv_first.ts_ns)
+		state->recv_first = state->recv;
 	return 0;
 }
 

@@ -85,6 +85,9 @@ int dlp_stage_scope(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	struct dlp_stage *stage;
 	int err;
 
+	/* nobody knows what it was */
+	if (ev->hdr.flags & DLP_SCOPE_BEGUN)
+		return 0;
 	if (!dlp_in_window(model, ev->hdr.ts_ns) || (ev->hdr.flags & DLP_SCOPE_GETNEXT && !worker))
 		return 0;
 	at = stage_of(model, ev->label, worker, &err);

@@ -35,6 +35,14 @@ static void fold_pool(struct dlp_model *model, const struct dlp_thread *thread)
 		dlp_clock_add(&model->folded.pool, &spent);
 }
 
+/* What waits to learn when its worker was done with a batch will not learn it any more. */
+static void drop_state(struct dlp_model *model, struct dlp_thread *thread)
+{
+	if (thread->state_priv && thread->state_priv->owed.loader)
+		dlp_exposed_settle(model, thread->state_priv, 0);
+	free(thread->state_priv);
+}
+
 static void purge_dead(struct dlp_model *model)
 {
 	struct dlp_model_priv *priv = model->priv;
@@ -47,7 +55,7 @@ static void purge_dead(struct dlp_model *model)
 		if (thread->dead && thread->tid != model->main_tid) {
 			fold_pool(model, thread);
 			dlp_map_del(&priv->by_tid, thread->tid);
-			free(thread->state_priv);
+			drop_state(model, thread);
 			continue;
 		}
 		priv->dead_thread_cnt += thread->dead;
@@ -208,12 +216,12 @@ uint64_t dlp_thread_exposed(const struct dlp_thread *thread)
 
 	if (thread->getnext_since_ns)
 		ns += dlp_less(thread->read_ns, thread->getnext_since_ns);
-	return dlp_less(ns, thread->getnext_base_ns);
+	return dlp_less(ns, thread->getnext_base_ns) + thread->begun_ns;
 }
 
 static uint64_t getnext_time(const struct dlp_thread *thread)
 {
-	return dlp_max(dlp_thread_exposed(thread), thread->scope_ns);
+	return dlp_max(dlp_thread_exposed(thread), thread->scope_ns + thread->begun_ns);
 }
 
 static void consider_main(struct dlp_model *model, const struct dlp_thread *thread)
@@ -240,21 +248,23 @@ void dlp_main_update(struct dlp_model *model)
 	state = thread->state_priv;
 	model->main_valid = thread->base_set && thread->read_ns > thread->base_ns;
 	if (!model->main_valid) {
-		model->exposed_ns = thread->scope_ns;
-		model->getnext_cnt = thread->scope_cnt;
+		model->exposed_ns = thread->scope_ns + thread->begun_ns;
+		model->getnext_cnt = thread->scope_cnt + thread->begun_cnt;
 		model->main_inside = thread->scope_split;
+		dlp_clock_add(&model->main_inside, &thread->begun_split);
 		memset(&model->main_outside, 0, sizeof(model->main_outside));
 		return;
 	}
 	if (state)
 		seen = dlp_less(state->seen_cnt, recent_after(state, thread->read_ns));
 	model->getnext_lost = dlp_less(thread->counts.getnext_cnt, seen);
-	model->getnext_cnt = thread->scope_cnt + model->getnext_lost;
+	model->getnext_cnt = thread->scope_cnt + thread->begun_cnt + model->getnext_lost;
 	model->exposed_ns = dlp_thread_exposed(thread);
 	model->main_inside = thread->counts.getnext_split;
 	dlp_clock_add(&model->main_inside, &thread->getnext_now);
 	if (state)
 		model->main_inside = dlp_clock_less(&model->main_inside, &state->base_now);
+	dlp_clock_add(&model->main_inside, &thread->begun_split);
 	all = dlp_clock_less(&thread->clock, &thread->base);
 	model->main_outside = dlp_clock_less(&all, &model->main_inside);
 }
@@ -371,7 +381,7 @@ int dlp_thread_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 		return err;
 	priv->dead_thread_cnt -= thread->dead;
 	fold_pool(model, thread);
-	free(thread->state_priv);
+	drop_state(model, thread);
 	thread_init(thread, ev->child_tgid, ev->child_tid);
 	thread->born_ns = ev->hdr.ts_ns;
 	if (!is_thread) {

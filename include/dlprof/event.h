@@ -91,13 +91,18 @@ struct dlp_ev_scope {
 	struct dlp_clock split; /* how the scope's time splits on its thread */
 	__u64 child_ns;		/* part of it inside scopes nested in this one */
 	__u32 weight;		/* scopes of this label it stands for: they may be sampled */
-	__u32 rsvd2;
+	__u32 turn; /* how many outermost scopes of the thread have ended, this one included */
 	struct dlp_clock clock; /* of the thread, when the scope ended */
 };
 
 /* hdr.flags of DLP_EV_SCOPE */
 #define DLP_SCOPE_GETNEXT (1u << 0) /* label is a DataLoader iterator's __next__ */
 #define DLP_SCOPE_OUTER	  (1u << 1) /* and no other GetNext is around it */
+/*
+ * Of the trainer, and had begun before its thread was traced: label and nested scopes are unknown,
+ * start_ns is since when it is traced. No other flag is set.
+ */
+#define DLP_SCOPE_BEGUN (1u << 2)
 
 /*
  * Longest label seen: "enumerate(DataLoader)#_StatefulMultiProcessingDataLoaderIter.__next__" (69);

@@ -254,7 +254,7 @@ static void leave_three_times(void *arg)
 	nest(arg);
 }
 
-/* Scopes that were open when the probes came: their exits are nobody's. */
+/* Scopes that were open when the probes came: of the trainer's the ends are told, without a label. */
 static void exits_without_enter(void **state)
 {
 	(void)state;
@@ -262,7 +262,20 @@ static void exits_without_enter(void **state)
 	bt_call(&job, leave_three_times, NULL);
 	bt_drain(&job);
 	assert_int_equal(bt_counter(&job, DLP_CNT_SCOPE_UNPAIRED), 3);
-	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 5);
+	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), 3 + 5);
+	for (size_t i = 0; i < 3; i++) {
+		const struct dlp_ev_scope *scope = bt_scope(&job, 0, i);
+		uint64_t sum = 0;
+
+		assert_int_equal(scope->hdr.flags, DLP_SCOPE_BEGUN);
+		assert_int_equal(scope->label, 0);
+		assert_int_equal(scope->turn, i + 1);
+		for (int s = 0; s < DLP_ST_MAX; s++)
+			sum += scope->split.ns[s];
+		/* all that is known of it is since when its thread is traced */
+		assert_in_range(sum, 1, scope->hdr.ts_ns - scope->start_ns);
+		assert_true(scope->start_ns <= bt_scope(&job, 0, 0)->hdr.ts_ns);
+	}
 }
 
 #define DEEP (DLP_SCOPE_DEPTH + 3)

@@ -17,8 +17,7 @@ LINE_NS = 60_000_000  # a line tells its end to a tenth of a second
 def facts(truth, start, end):
     """What the job's record says about a window: the calls within it (batches: those that gave one),
     and the training thread's share of time in GetNext (inner: the loader's own part of it, which on a
-    CPU that is not its own can be much less, and without a call that was running when the tool came:
-    its begin was not seen, so that it does not count) and in iter()."""
+    CPU that is not its own can be much less) and in iter()."""
     tids = collections.Counter(e["tid"] for e in truth.nexts)
     main = tids.most_common(1)[0][0] if tids else None
     inside = [e for e in truth.nexts if e["s"] >= start and e["t"] <= end]
@@ -26,7 +25,7 @@ def facts(truth, start, end):
     return {"calls": inside, "batches": [e for e in inside if not e["stop"]],
             "exposed": overlap([e for e in truth.nexts if e["tid"] == main], start, end) / wall,
             "inner": overlap([{"s": e["s1"], "t": e["t1"]} for e in truth.nexts
-                              if e["tid"] == main and e["s"] >= start], start, end) / wall,
+                              if e["tid"] == main], start, end) / wall,
             "startup": overlap([e for e in truth.iters if e["tid"] == main], start, end) / wall}
 
 

@@ -169,6 +169,17 @@ void scn_step(struct scn *scn, uint64_t ns)
 	scn_trainer(scn, ns, DLP_ST_RUN);
 }
 
+void scn_scope(struct scn *scn, uint32_t label, uint64_t ns)
+{
+	struct dlp_ev_scope ev = { .start_ns = scn->now, .label = label, .turn = ++scn->turn,
+				   .weight = 1 };
+
+	scn_step(scn, ns);
+	ev.hdr = (struct dlp_ev_hdr)HDR(SCOPE, dlp_ev_scope, scn->now, SCN_TRAINER, SCN_TRAINER);
+	ev.split = scn_clock(scn, SCN_TRAINER, ev.start_ns, scn->now);
+	scn_event(scn, &ev, sizeof(ev));
+}
+
 void scn_born(struct scn *scn, uint32_t pid)
 {
 	struct dlp_ev_fork ev = { .hdr = HDR(FORK, dlp_ev_fork, scn->now, SCN_TRAINER, SCN_TRAINER),

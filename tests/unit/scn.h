@@ -93,6 +93,8 @@ uint64_t scn_now(const struct scn *scn);
 uint64_t scn_random(struct scn *scn, uint64_t below);
 /* The trainer computes. */
 void scn_step(struct scn *scn, uint64_t ns);
+/* The same inside a record_function scope. */
+void scn_scope(struct scn *scn, uint32_t label, uint64_t ns);
 /* iter(loader): forks the workers and primes the queues. */
 struct scn_iter *scn_iter(struct scn *scn, const struct scn_conf *conf);
 /* Persistent workers: iter(loader) again. */

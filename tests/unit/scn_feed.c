@@ -8,8 +8,12 @@
 
 #include "dlprof/config.h"
 
-/* The kernel's counts of the training thread at a moment. */
-static void counts_at(const struct scn *scn, uint64_t ts, struct dlp_ev_clock *ev)
+/* The tool is there a moment before the window opens. */
+#define ATTACHED_NS (900 * US)
+
+/* The kernel's counts of the training thread at a moment: of calls whose begin it saw. */
+static void counts_at(const struct scn *scn, const struct scn_view *view, uint64_t ts,
+		      struct dlp_ev_clock *ev)
 {
 	for (size_t i = 0; i < scn->call_cnt; i++) {
 		const struct scn_call *call = &scn->call[i];
@@ -18,6 +22,8 @@ static void counts_at(const struct scn *scn, uint64_t ts, struct dlp_ev_clock *e
 
 		if (call->start_ns >= ts)
 			break;
+		if (call->start_ns < view->start_ns - ATTACHED_NS)
+			continue;
 		split = scn_clock(scn, SCN_TRAINER, call->start_ns, end);
 		if (call->end_ns > ts) {
 			ev->getnext_since_ns = call->start_ns;
@@ -34,7 +40,7 @@ static void counts_at(const struct scn *scn, uint64_t ts, struct dlp_ev_clock *e
 /* Clocks of threads that live when the tool attaches run since then. */
 static uint64_t traced_ns(const struct scn_view *view, const struct proc *proc)
 {
-	return proc->born_ns > view->start_ns ? proc->born_ns : view->start_ns - 900 * US;
+	return proc->born_ns > view->start_ns ? proc->born_ns : view->start_ns - ATTACHED_NS;
 }
 
 static void read_clock(const struct scn *scn, const struct scn_view *view, const struct proc *proc,
@@ -55,7 +61,7 @@ static void read_clock(const struct scn *scn, const struct scn_view *view, const
 	}
 	if (proc->pid == SCN_TRAINER) {
 		ev->hdr.flags |= DLP_THREAD_GETNEXT;
-		counts_at(scn, ts, ev);
+		counts_at(scn, view, ts, ev);
 	}
 }
 
@@ -180,6 +186,19 @@ static void add_clock(const struct scn *scn, const struct scn_view *view, struct
 		rec->data.dlp_ev_scope.split = now;
 }
 
+/* Of a scope that had begun before only its end is seen. */
+static void cut_scope(const struct scn *scn, const struct scn_view *view, struct dlp_ev_scope *ev)
+{
+	uint64_t traced_ns = view->start_ns - ATTACHED_NS;
+
+	if (ev->start_ns >= traced_ns)
+		return;
+	ev->hdr.flags = DLP_SCOPE_BEGUN;
+	ev->label = 0;
+	ev->start_ns = traced_ns;
+	ev->split = scn_clock(scn, ev->hdr.tid, traced_ns, ev->hdr.ts_ns);
+}
+
 static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed)
 {
 	for (size_t i = 0; i < scn->rec_cnt; i++) {
@@ -189,13 +208,15 @@ static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed
 		/* labels are told when they are first met after attaching */
 		if (hdr->kind == DLP_EV_LABEL && rec.ts_ns < view->start_ns)
 			hdr->ts_ns = rec.ts_ns = view->start_ns - 800 * US;
-		if (rec.ts_ns < view->start_ns - 900 * US || rec.ts_ns > view->end_ns)
+		if (rec.ts_ns < view->start_ns - ATTACHED_NS || rec.ts_ns > view->end_ns)
 			continue;
 		if (hdr->kind == DLP_EV_FORK && view->no_forks)
 			continue;
 		if (view->uprobe && hdr->kind == DLP_EV_MSG &&
 		    rec.data.dlp_ev_msg.dir == DLP_MSG_RECV)
 			rec.data.dlp_ev_msg.inode = 0;
+		if (hdr->kind == DLP_EV_SCOPE && hdr->tgid == SCN_TRAINER)
+			cut_scope(scn, view, &rec.data.dlp_ev_scope);
 		if (lost(view, feed, hdr))
 			continue;
 		add_clock(scn, view, &rec);

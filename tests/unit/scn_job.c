@@ -301,6 +301,7 @@ bool scn_next(struct scn *scn, struct scn_iter *it, bool persistent)
 		.hdr = HDR(SCOPE, dlp_ev_scope, next.call.end_ns, SCN_TRAINER, SCN_TRAINER),
 		.start_ns = next.call.start_ns,
 		.label = it->conf.label,
+		.turn = ++scn->turn,
 		.split = scn_clock(scn, SCN_TRAINER, next.call.start_ns, next.call.end_ns),
 	};
 	ev.hdr.flags = DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER;

@@ -94,6 +94,7 @@ struct scn_iter {
 
 struct scn {
 	uint64_t now, seed;
+	uint32_t turn; /* outermost scopes of the trainer so far */
 	struct record *rec;
 	size_t rec_cnt, rec_room;
 	struct track *track;

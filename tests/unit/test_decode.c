@@ -133,8 +133,8 @@ static void test_print(void **unused)
 	scope.split.ns[DLP_ST_RUN] = 11;
 	scope.split.ns[DLP_ST_OTHER] = 22;
 	assert_has(print(&scope), "ts=900\tkind=SCOPE\ttgid=5\ttid=6\tcpu=0\tstart=800\tlabel=3"
-				  "\tdepth=0\tgetnext=1\touter=0\tchild=44\tweight=8"
-				  "\tsplit=run=11,runq=0,disk=0,");
+				  "\tdepth=0\tgetnext=1\touter=0\tbegun=0\tchild=44\tweight=8"
+				  "\tturn=0\tsplit=run=11,runq=0,disk=0,");
 	scope.clock.ns[DLP_ST_OTHER] = 33;
 	assert_has(print(&scope), ",idle=0,other=22\tclock=run=0,");
 	assert_has(print(&scope), ",idle=0,other=33\n");

@@ -56,7 +56,7 @@ static const struct field fields[] = {
 	FIELD(dlp_ev_scope, split),
 	FIELD(dlp_ev_scope, child_ns),
 	FIELD(dlp_ev_scope, weight),
-	FIELD(dlp_ev_scope, rsvd2),
+	FIELD(dlp_ev_scope, turn),
 	FIELD(dlp_ev_scope, clock),
 	FIELD(dlp_ev_label, hdr),
 	FIELD(dlp_ev_label, label),
