@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,14 +30,18 @@ __attribute__((format(printf, 3, 4))) static void say(char *buf, size_t size, co
 
 static int take_pid(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
-	uint64_t value;
+	const char *reason;
+	int err;
 
-	if (dlp_parse_u64(arg, &value) || !value || value > INT_MAX) {
-		say(why, why_size, "not a process id");
-		return -EINVAL;
+	err = dlp_pids_add(&options->pids, arg, &reason);
+	if (!err && options->doctor && options->pids.cnt > 1) {
+		err = -E2BIG;
+		reason = "doctor looks at one process";
 	}
-	options->pid = (pid_t)value;
-	return 0;
+	if (err)
+		say(why, why_size, "%s", reason);
+	options->pid = options->pids.pid[0];
+	return err;
 }
 
 static int take_time(const char *arg, uint64_t *ret, char *why, size_t why_size)
@@ -251,7 +254,7 @@ static const struct cli_option {
 	take_fn take;
 	const char *help; /* lines */
 } table[] = {
-	{ "pid", "PID", take_pid, "the training process, or the shell or launcher it runs under" },
+	{ "pid", "PID", take_pid, "the training process, or what it runs under; several: A,B" },
 	{ "list", NULL, take_list, "show the training processes of this machine" },
 	{ "duration", "SECONDS", take_duration,
 	  "watch for so long; default: until the job ends or Ctrl-C" },

@@ -11,6 +11,7 @@
 
 #include "feature.h"
 #include "gate.h"
+#include "pids.h"
 
 enum dlp_exit {
 	DLP_EXIT_OK = 0,
@@ -24,7 +25,8 @@ enum dlp_exit {
 #define DLP_LABEL_GLOBS_MAX 16
 
 struct dlp_options {
-	pid_t pid;	/* 0 = none: a command is given */
+	pid_t pid;	/* the first of `pids`; 0 = none: a command is given */
+	struct dlp_pids pids;
 	char **command; /* argv of the command to start, ends with NULL; borrowed; NULL = none */
 	uint64_t duration_ns; /* 0 = until the target ends or a signal comes */
 	uint64_t interval_ns;

@@ -20,6 +20,9 @@
 	X(RIVAL_EQUAL, 0.85, "the two largest cannot be told apart")                               \
 	X(CANDIDATE, 0.03, "smaller ones are within the error at the edges")                       \
 	X(HELD, 0.50, "most of the wait passed with later batches ready")                          \
+	X(HELD_BACK, 0.05, "as for exposed wait: a rank waits so much for another's loader")       \
+	X(STEP_APART, 2, "steps at the edges of a window that ranks in step may differ by")        \
+	X(STEP_RATE, 0.02, "of all steps: the same, for clocks are read at different times")       \
 	X(HELD_BUSY, 0.75, "workers so busy limit the rate in any order")                          \
 	X(BARREN, 0.20, "one worker in five makes nothing")                                        \
 	X(BARREN_S, 3, "a worker at work has made a batch by then")                                \

@@ -11,12 +11,6 @@
 #include "observe_priv.h"
 #include "util.h"
 
-/*
- * The ring is read this often although nothing wakes us: rare enough to cost nothing, often
- * enough that a verdict is fresh. When it fills up sooner, the programs wake us.
- */
-#define RING_PERIOD_NS (100 * DLP_NS_PER_MS)
-
 static int add_fd(struct dlp_loop *loop, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
@@ -66,17 +60,18 @@ static int open_fds(struct dlp_loop *loop)
 	loop->target_fd = (int)syscall(SYS_pidfd_open, loop->ob->target->pid, 0);
 	if (loop->epoll_fd < 0 || loop->target_fd < 0)
 		return -errno;
-	err = launch ? add_fd(loop, launch->signal_fd) : open_signals(loop);
-	if (!err && launch)
+	err = add_fd(loop, loop->target_fd);
+	/* what happens to all of several ranks is for whoever observes them */
+	if (!err && !loop->ob->rank)
+		err = launch ? add_fd(loop, launch->signal_fd) : open_signals(loop);
+	if (!err && !loop->ob->rank && launch)
 		err = add_fd(loop, launch->pid_fd);
-	if (!err)
-		err = add_fd(loop, loop->target_fd);
 	if (!err)
 		err = add_fd(loop, dlp_session_fd(loop->session));
 	return err;
 }
 
-static int wait_until(struct dlp_loop *loop, uint64_t deadline_ns)
+int dlp_loop_wait(struct dlp_loop *loop, uint64_t deadline_ns)
 {
 	const struct dlp_launch *launch = loop->ob->launch;
 	uint64_t now = dlp_now_ns();
@@ -117,7 +112,7 @@ static int run(struct dlp_loop *loop)
 
 		if (now >= end)
 			break;
-		err = wait_until(loop, min_u64(min_u64(next, end), now + RING_PERIOD_NS));
+		err = dlp_loop_wait(loop, min_u64(min_u64(next, end), now + DLP_LOOP_PERIOD_NS));
 		if (err)
 			return err;
 		err = dlp_loop_read(loop);
@@ -159,11 +154,10 @@ static enum dlp_exit start(struct dlp_loop *loop, char *error, size_t error_size
 		     dlp_loop_attach(loop, error, error_size);
 }
 
-static enum dlp_exit observe(struct dlp_loop *loop, char *error, size_t error_size)
+enum dlp_exit dlp_loop_start(struct dlp_loop *loop, char *error, size_t error_size)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
 	enum dlp_exit ret;
-	int err;
 
 	/*
 	 * Best effort: without the right to go back (CAP_SYS_NICE) we stay polite. Not while a command
@@ -173,6 +167,14 @@ static enum dlp_exit observe(struct dlp_loop *loop, char *error, size_t error_si
 		(void)setpriority(PRIO_PROCESS, 0, priority + LOADING_NICE);
 	ret = start(loop, error, error_size);
 	(void)setpriority(PRIO_PROCESS, 0, priority);
+	return ret;
+}
+
+static enum dlp_exit observe(struct dlp_loop *loop, char *error, size_t error_size)
+{
+	enum dlp_exit ret = dlp_loop_start(loop, error, error_size);
+	int err;
+
 	if (ret != DLP_EXIT_OK)
 		return ret;
 	err = open_screen(loop);
@@ -185,11 +187,20 @@ static enum dlp_exit observe(struct dlp_loop *loop, char *error, size_t error_si
 	return loop->ob->other ? DLP_EXIT_OK : loop->ob->finish(loop->ob);
 }
 
+void dlp_loop_init(struct dlp_loop *loop, struct dlp_observation *observation)
+{
+	*loop = (struct dlp_loop){
+		.ob = observation, .epoll_fd = -1, .signal_fd = -1, .target_fd = -1
+	};
+}
+
 enum dlp_exit dlp_observe(struct dlp_observation *observation, char *error, size_t error_size)
 {
-	struct dlp_loop loop = { .ob = observation, .epoll_fd = -1, .signal_fd = -1, .target_fd = -1 };
-	enum dlp_exit ret = observe(&loop, error, error_size);
+	struct dlp_loop loop;
+	enum dlp_exit ret;
 
+	dlp_loop_init(&loop, observation);
+	ret = observe(&loop, error, error_size);
 	dlp_loop_fini(&loop);
 	return ret;
 }

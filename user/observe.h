@@ -26,6 +26,11 @@ struct dlp_observation {
 	struct dlp_record *record;	 /* every event as it came, or NULL */
 	FILE *out;			 /* attach and interval lines */
 	/*
+	 * Its name among several that are observed together: then its lines begin with it, and signals
+	 * are the caller's, who runs the loop itself (observe_priv.h). NULL: it is observed alone.
+	 */
+	const char *rank;
+	/*
 	 * The command that we have started and that the target belongs to; signals are passed on to
 	 * it and do not end the observation, its own end does. NULL: we have attached to a job.
 	 */

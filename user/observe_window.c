@@ -127,8 +127,7 @@ static int emit_system(struct dlp_loop *loop)
 	return take(loop, &event, sizeof(event));
 }
 
-/* Reads everything there is to read now. */
-static int gather(struct dlp_loop *loop)
+int dlp_loop_gather(struct dlp_loop *loop)
 {
 	int err;
 
@@ -170,6 +169,8 @@ static void say_interval(struct dlp_loop *loop)
 	if (loop->screen) {
 		dlp_screen_interval(loop->screen, &verdict);
 	} else {
+		if (loop->ob->rank)
+			fprintf(loop->ob->out, "%-8s", loop->ob->rank);
 		dlp_text_interval(loop->ob->out, loop->ob->model, &verdict);
 		fflush(loop->ob->out);
 	}
@@ -179,7 +180,7 @@ int dlp_loop_end_interval(struct dlp_loop *loop)
 {
 	int err;
 
-	err = gather(loop);
+	err = dlp_loop_gather(loop);
 	if (err)
 		return err;
 	err = emit_window(loop, 1, dlp_now_ns());
@@ -203,7 +204,7 @@ int dlp_loop_open_window(struct dlp_loop *loop)
 		return err;
 	getrusage(RUSAGE_SELF, &loop->usage_start);
 	/* the first sweep gives every thread its clock, later ones read it */
-	err = gather(loop);
+	err = dlp_loop_gather(loop);
 	if (err)
 		return err;
 	dlp_session_sample(loop->session, true);
@@ -219,7 +220,7 @@ int dlp_loop_close_window(struct dlp_loop *loop)
 	const struct dlp_interval_stats *last = &loop->ob->model->interval;
 	int err;
 
-	err = gather(loop);
+	err = dlp_loop_gather(loop);
 	if (err)
 		return err;
 	loop->end_ns = dlp_now_ns();

@@ -170,6 +170,11 @@ int dlp_proc_cmdline(const char *root, pid_t pid, char *buf, size_t size, size_t
 	return read_file(root, pid, "cmdline", buf, size, ret_bytes);
 }
 
+int dlp_proc_environ(const char *root, pid_t pid, char *buf, size_t size, size_t *ret_bytes)
+{
+	return read_file(root, pid, "environ", buf, size, ret_bytes);
+}
+
 static bool cut_deleted(char *path)
 {
 	static const char suffix[] = " (deleted)";

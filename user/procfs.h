@@ -40,6 +40,8 @@ int dlp_proc_status(const char *root, pid_t pid, struct dlp_proc_status *ret);
 
 /* Arguments as they are, each ended by NUL. 0 bytes for kernel threads and zombies. */
 int dlp_proc_cmdline(const char *root, pid_t pid, char *buf, size_t size, size_t *ret_bytes);
+/* "NAME=value" as the process was started with, each ended by NUL; the last may be cut at `size`. */
+int dlp_proc_environ(const char *root, pid_t pid, char *buf, size_t size, size_t *ret_bytes);
 /* The executable as the target's own mount namespace names it; "(deleted)" is cut off. */
 int dlp_proc_exe(const char *root, pid_t pid, char *buf, size_t size);
 /* Bytes it had read from block devices. */

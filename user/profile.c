@@ -13,6 +13,7 @@
 #include "outfile.h"
 #include "proc_role.h"
 #include "profile_priv.h"
+#include "ranks.h"
 #include "summary.h"
 #include "text.h"
 #include "trainers.h"
@@ -88,21 +89,33 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 /* The disk's time to take what is left of a recording. */
 #define RECORD_CLOSE_NS (5 * DLP_NS_PER_S)
 
-static int open_record(struct dlp_run *run, const struct dlp_options *options)
+int dlp_run_open(struct dlp_run *run, const char *record)
 {
+	struct dlp_observation *observation = &run->observation;
 	char error[512];
 
-	if (!options->record)
-		return 0;
-	if (!dlp_record_open(options->record, run->target.pid, DLP_VERSION, options->record_max,
-			     &run->observation.record, error, sizeof(error)))
+	run->facts = (struct dlp_summary_facts){
+		.version = DLP_VERSION,
+		.launched_ns = observation->launch ? observation->launch->launched_ns : 0,
+	};
+	observation->target = &run->target;
+	observation->facts = &run->facts;
+	observation->gone = false;
+	observation->other = 0;
+	if (dlp_model_new(&observation->model)) {
+		dlp_complain("out of memory");
+		return -1;
+	}
+	if (!record || !dlp_record_open(record, run->target.pid, DLP_VERSION,
+					observation->options->record_max, &observation->record,
+					error, sizeof(error)))
 		return 0;
 	dlp_complain("%s", error);
 	return -1;
 }
 
 /* What the recording lacks is said, and no more: the job and its figures are whole. */
-static void close_record(struct dlp_run *run)
+void dlp_run_close(struct dlp_run *run)
 {
 	char error[512];
 
@@ -117,20 +130,10 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 	char error[512] = "";
 	enum dlp_exit ret;
 
-	run->facts = (struct dlp_summary_facts){
-		.version = DLP_VERSION,
-		.launched_ns = observation->launch ? observation->launch->launched_ns : 0,
-	};
-	observation->gone = false;
-	observation->other = 0;
-	if (dlp_model_new(&observation->model)) {
-		dlp_complain("out of memory");
-		return DLP_EXIT_FAILURE;
-	}
-	if (open_record(run, observation->options))
+	if (dlp_run_open(run, observation->options->record))
 		return DLP_EXIT_FAILURE;
 	ret = dlp_observe(observation, error, sizeof(error));
-	close_record(run);
+	dlp_run_close(run);
 	if (*error && !(observation->launch && observation->gone))
 		dlp_complain("%s", error);
 	return ret;
@@ -139,16 +142,24 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
 {
 	struct dlp_target_failure failure;
+	pid_t rank[DLP_RANKS_MAX];
 	enum dlp_exit ret;
+	size_t cnt;
 
 	run->observation.options = options;
-	run->observation.target = &run->target;
-	run->observation.facts = &run->facts;
 	run->observation.events = events;
 	for (;;) {
 		ret = observe_once(run);
 		if (!run->observation.other)
 			return ret;
+		cnt = dlp_trainers_ranks("", run->target.pid, rank, DLP_RANKS_MAX);
+		if (cnt > 1) {
+			dlp_complain("pid %d (%s) has started %zu training processes: observing all "
+				     "of them",
+				     (int)run->target.pid, run->target.comm, cnt);
+			return dlp_ranks_processes(options, run->observation.launch, rank, cnt,
+						   events);
+		}
 		dlp_complain(
 			"pid %d (%s) iterates no DataLoader, but pid %d, which it has started, "
 			"does: observing that",
@@ -167,52 +178,82 @@ void dlp_run_fini(struct dlp_run *run)
 	run->observation.model = NULL;
 }
 
-/*
- * Opens the process that was meant: --pid may name a shell or a launcher, which have no DataLoader.
- * 0, or the exit status, with a complaint.
- */
-static int open_meant(pid_t pid, struct dlp_target *target)
-{
-	struct dlp_target_failure failure;
-	char several[128] = "";
-	pid_t meant = 0;
-	int err;
+/* What --pid names, which may be a shell or a launcher: those have no DataLoader. */
+struct meant {
+	pid_t pid[DLP_RANKS_MAX]; /* cnt processes to observe */
+	size_t cnt;
+	struct dlp_target target;  /* the last one that was opened */
+	enum dlp_exit refused;	   /* why there is none for the last one that was refused */
+};
 
-	err = dlp_target_open("", pid, target, &failure);
-	if (err ? failure.err == DLP_TARGET_NO_TORCH || failure.err == DLP_TARGET_NOT_PYTHON :
-		  dlp_proc_is_launcher("", pid))
-		meant = dlp_trainers_meant("", pid, several, sizeof(several));
-	if (*several) {
-		dlp_complain(
-			"pid %d (%s) has started several training processes: use --pid with one of "
-			"%s",
-			(int)pid, target->comm, several);
-		return DLP_EXIT_FAILURE;
+static void add_meant(struct meant *meant, pid_t pid)
+{
+	for (size_t i = 0; i < meant->cnt; i++) {
+		if (meant->pid[i] == pid)
+			return;
 	}
-	if (meant) {
+	if (meant->cnt < DLP_RANKS_MAX)
+		meant->pid[meant->cnt++] = pid;
+	else
+		dlp_complain("no more than %d processes are observed: pid %d is left out",
+			     DLP_RANKS_MAX, (int)pid);
+}
+
+static void say_below(pid_t pid, const char *comm, const pid_t *below, size_t cnt)
+{
+	if (cnt == 1)
 		dlp_complain(
 			"pid %d (%s) is not the training process: observing pid %d, which it has "
 			"started",
-			(int)pid, target->comm, (int)meant);
-		err = dlp_target_open("", meant, target, &failure);
+			(int)pid, comm, (int)below[0]);
+	else
+		dlp_complain("pid %d (%s) has started %zu training processes: observing all of them",
+			     (int)pid, comm, cnt);
+}
+
+static void find_meant(pid_t pid, struct meant *meant)
+{
+	struct dlp_target_failure failure;
+	/* one more than is observed, so that it is said when there are more */
+	pid_t below[DLP_RANKS_MAX + 1];
+	size_t cnt = 0;
+	int err;
+
+	err = dlp_target_open("", pid, &meant->target, &failure);
+	if (err ? failure.err == DLP_TARGET_NO_TORCH || failure.err == DLP_TARGET_NOT_PYTHON :
+		  dlp_proc_is_launcher("", pid))
+		cnt = dlp_trainers_below("", pid, below, DLP_ARRAY_SIZE(below));
+	if (cnt)
+		say_below(pid, meant->target.comm, below, cnt);
+	if (cnt == 1)
+		err = dlp_target_open("", below[0], &meant->target, &failure);
+	if (err && cnt <= 1) {
+		dlp_complain("%s", failure.text);
+		meant->refused = dlp_run_refusal(&failure);
+		return;
 	}
-	if (!err)
-		return 0;
-	dlp_complain("%s", failure.text);
-	return (int)dlp_run_refusal(&failure);
+	if (!cnt)
+		below[cnt++] = pid;
+	for (size_t i = 0; i < cnt; i++)
+		add_meant(meant, below[i]);
 }
 
 int dlp_profile_process(const struct dlp_options *options)
 {
 	struct dlp_run run = { .observation = { .out = stdout, .finish = dlp_run_report } };
+	struct meant meant = { .cnt = 0 };
 	_cleanup_fclose_ FILE *events = NULL;
 	int ret;
 
-	ret = open_meant(options->pid, &run.target);
-	if (ret)
-		return ret;
+	for (size_t i = 0; i < options->pids.cnt; i++)
+		find_meant(options->pids.pid[i], &meant);
+	if (!meant.cnt)
+		return (int)meant.refused;
 	if (dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
+	if (meant.cnt > 1 || meant.target.pid != meant.pid[0])
+		return (int)dlp_ranks_processes(options, NULL, meant.pid, meant.cnt, events);
+	run.target = meant.target;
 	ret = (int)dlp_run_observe(&run, options, events);
 	dlp_run_fini(&run);
 	return ret ? ret : (int)run.observation.gated;

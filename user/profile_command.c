@@ -17,6 +17,8 @@
 #include "model.h"
 #include "profile.h"
 #include "profile_priv.h"
+#include "rank_env.h"
+#include "ranks.h"
 #include "util.h"
 
 /*
@@ -181,6 +183,7 @@ static enum dlp_exit conclude(struct watch *watch)
 static enum dlp_exit follow(struct watch *watch)
 {
 	struct dlp_target_failure failure;
+	struct dlp_rank_env env;
 	struct dlp_target target;
 	enum dlp_exit ret;
 	uint64_t age_ns;
@@ -191,6 +194,10 @@ static enum dlp_exit follow(struct watch *watch)
 		age_ns = now - watch->launch.launched_ns;
 		switch (dlp_finder_look(&watch->finder, now, &target, &failure)) {
 		case DLP_FOUND_TRAINER:
+			dlp_rank_env_get("", target.pid, &env);
+			if (env.local_size > 1)
+				return dlp_ranks_command(watch->options, &watch->launch,
+							 &watch->finder, &target, watch->events);
 			if (observe(watch, &target, &ret))
 				return ret;
 			break;

@@ -22,6 +22,13 @@ int dlp_run_open_events(const struct dlp_options *options, FILE **ret);
  */
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events);
 /*
+ * The same in steps, for several at once: open makes facts, model and the recording at `record`
+ * (NULL = none) ready, close ends the recording. open: 0, or -1 with a complaint; either way
+ * dlp_run_fini() is due. run->observation must be filled otherwise.
+ */
+int dlp_run_open(struct dlp_run *run, const char *record);
+void dlp_run_close(struct dlp_run *run);
+/*
  * Verdict and figures of a closed window, for the screen and the file, and observation->gated;
  * complains.
  */

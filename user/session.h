@@ -73,6 +73,12 @@ int dlp_session_label(struct dlp_session *session, uint32_t label, uint32_t ever
  */
 int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
 /*
+ * Processes that are asked about and found to be kin are not told of there from now on: other ranks
+ * of the job, which sessions of their own observe. What they used before is not taken back.
+ */
+typedef bool (*dlp_kin_fn)(void *ctx, uint32_t tgid);
+void dlp_session_set_kin(struct dlp_session *session, dlp_kin_fn is_kin, void *ctx);
+/*
  * To be called at every interval: the syscall rung taxes every system call of the machine, so
  * where there are many it is attached in bursts only. What is missed then is counted.
  */

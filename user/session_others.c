@@ -80,7 +80,47 @@ static int deliver_other(uint32_t tgid, const struct dlp_other_use *other, uint6
 	return sink(ctx, &event, sizeof(event));
 }
 
-static int deliver_sum(const struct dlp_session *session, uint64_t now_ns, dlp_sink_fn sink, void *ctx)
+void dlp_session_set_kin(struct dlp_session *session, dlp_kin_fn is_kin, void *ctx)
+{
+	session->is_kin = is_kin;
+	session->kin_ctx = ctx;
+}
+
+/* Samples of kin, which go from the list. */
+static uint64_t leave_out_kin(const struct dlp_session *session, uint32_t *tgid,
+			      struct dlp_other_use *other, uint32_t *cnt)
+{
+	uint32_t kept = 0;
+	uint64_t kin = 0;
+
+	if (!session->is_kin)
+		return 0;
+	for (uint32_t i = 0; i < *cnt; i++) {
+		if (session->is_kin(session->kin_ctx, tgid[i])) {
+			kin += other[i].samples;
+			continue;
+		}
+		tgid[kept] = tgid[i];
+		other[kept++] = other[i];
+	}
+	*cnt = kept;
+	return kin;
+}
+
+/* Of all samples so far, those of strangers: never fewer than before, whoever turns out to be kin. */
+static uint64_t strangers(struct dlp_session *session, uint64_t all, uint64_t kin)
+{
+	uint64_t grown = all - session->samples_seen;
+	uint64_t kin_grown = kin > session->kin_seen ? kin - session->kin_seen : 0;
+
+	session->samples_seen = all;
+	session->kin_seen = kin;
+	session->strangers += grown > kin_grown ? grown - kin_grown : 0;
+	return session->strangers;
+}
+
+static int deliver_sum(struct dlp_session *session, uint64_t kin, uint64_t now_ns, dlp_sink_fn sink,
+		       void *ctx)
 {
 	_cleanup_free_ struct dlp_other_use *room = calloc((size_t)session->cpus, sizeof(*room));
 	struct dlp_other_use sum = { 0 };
@@ -95,6 +135,7 @@ static int deliver_sum(const struct dlp_session *session, uint64_t now_ns, dlp_s
 		return err;
 	for (int cpu = 0; cpu < session->cpus; cpu++)
 		sum.samples += room[cpu].samples;
+	sum.samples = strangers(session, sum.samples, kin);
 	return deliver_other(0, &sum, now_ns, sink, ctx);
 }
 
@@ -127,21 +168,24 @@ int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
 	_cleanup_free_ struct dlp_other_use *other = calloc(DLP_OTHERS_MAX, sizeof(*other));
 	_cleanup_free_ uint32_t *tgid = calloc(DLP_OTHERS_MAX, sizeof(*tgid));
 	uint32_t cnt = DLP_OTHERS_MAX, next;
-	uint64_t now_ns = dlp_now_ns();
+	uint64_t now_ns = dlp_now_ns(), kin;
 	size_t named;
-	int err;
+	int err, unread;
 
 	if (!(session->active & DLP_FEATURE_BIT(OTHERS)))
 		return -EOPNOTSUPP;
 	if (!other || !tgid)
 		return -ENOMEM;
-	err = deliver_sum(session, now_ns, sink, ctx);
-	if (err)
-		return err;
 	/* -ENOENT: that was all of it */
 	err = bpf_map_lookup_batch(bpf_map__fd(session->skel->maps.dlp_others), NULL, &next, tgid,
 				   other, &cnt, NULL);
-	if (err && err != -ENOENT)
+	unread = err == -ENOENT ? 0 : err;
+	if (unread)
+		cnt = 0;
+	kin = leave_out_kin(session, tgid, other, &cnt);
+	/* there is a sum even so */
+	err = deliver_sum(session, kin, now_ns, sink, ctx);
+	if (err)
 		return err;
 	named = select_largest(tgid, other, cnt);
 	for (size_t i = 0; i < named; i++) {
@@ -149,5 +193,5 @@ int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
 		if (err)
 			return err;
 	}
-	return 0;
+	return unread;
 }

@@ -53,6 +53,10 @@ struct dlp_session {
 	size_t scope_probe_cnt;
 	struct bpf_link *link[DLP_LINKS_MAX];
 	size_t link_cnt;
+	/* of the sampler: whom it is not to tell of, and samples told of so far, see session_others.c */
+	dlp_kin_fn is_kin;
+	void *kin_ctx;
+	uint64_t samples_seen, kin_seen, strangers;
 	struct bpf_link *sweep_link;
 	struct bpf_link *calls_link; /* syscall rung; NULL while it pauses */
 	uint64_t calls_seen, calls_ns; /* as of the last interval */

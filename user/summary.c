@@ -258,7 +258,7 @@ static json_t *candidates(struct dlp_doc *doc)
 	return array;
 }
 
-static json_t *judgement(struct dlp_doc *doc)
+json_t *dlp_doc_verdict(struct dlp_doc *doc)
 {
 	const struct dlp_verdict *said = doc->verdict;
 	json_t *object = json_object();
@@ -327,29 +327,35 @@ static json_t *loss_facts(struct dlp_doc *doc)
 	return object;
 }
 
+json_t *dlp_doc_summary(struct dlp_doc *doc)
+{
+	json_t *root = json_object();
+
+	dlp_doc_set(doc, root, "schema", json_string(DLP_SUMMARY_SCHEMA));
+	dlp_doc_set(doc, root, "tool", tool(doc));
+	dlp_doc_set(doc, root, "target", target(doc));
+	dlp_doc_set(doc, root, "window", window(doc));
+	dlp_doc_set(doc, root, "verdict", dlp_doc_verdict(doc));
+	dlp_doc_set(doc, root, "loaders", dlp_doc_loaders(doc));
+	dlp_doc_set(doc, root, "workers", dlp_doc_workers(doc));
+	dlp_doc_set(doc, root, "main", training_thread(doc));
+	dlp_doc_set(doc, root, "stages", dlp_doc_stages(doc));
+	dlp_doc_set(doc, root, "waits", dlp_doc_waits(doc));
+	dlp_doc_set(doc, root, "block_io", dlp_doc_block_io(doc));
+	dlp_doc_set(doc, root, "system", dlp_doc_system(doc));
+	dlp_doc_set(doc, root, "phases", dlp_doc_phases(doc));
+	dlp_doc_set(doc, root, "overhead", overhead(doc));
+	dlp_doc_set(doc, root, "loss", loss_facts(doc));
+	return root;
+}
+
 int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *verdict,
 		       const struct dlp_summary_facts *facts, char **ret_text)
 {
 	struct dlp_doc doc = { .model = model, .verdict = verdict, .facts = facts };
-	json_t *root = json_object();
-	int err;
+	json_t *root = dlp_doc_summary(&doc);
+	int err = dlp_doc_dump(&doc, root, 2, ret_text);
 
-	dlp_doc_set(&doc, root, "schema", json_string(DLP_SUMMARY_SCHEMA));
-	dlp_doc_set(&doc, root, "tool", tool(&doc));
-	dlp_doc_set(&doc, root, "target", target(&doc));
-	dlp_doc_set(&doc, root, "window", window(&doc));
-	dlp_doc_set(&doc, root, "verdict", judgement(&doc));
-	dlp_doc_set(&doc, root, "loaders", dlp_doc_loaders(&doc));
-	dlp_doc_set(&doc, root, "workers", dlp_doc_workers(&doc));
-	dlp_doc_set(&doc, root, "main", training_thread(&doc));
-	dlp_doc_set(&doc, root, "stages", dlp_doc_stages(&doc));
-	dlp_doc_set(&doc, root, "waits", dlp_doc_waits(&doc));
-	dlp_doc_set(&doc, root, "block_io", dlp_doc_block_io(&doc));
-	dlp_doc_set(&doc, root, "system", dlp_doc_system(&doc));
-	dlp_doc_set(&doc, root, "phases", dlp_doc_phases(&doc));
-	dlp_doc_set(&doc, root, "overhead", overhead(&doc));
-	dlp_doc_set(&doc, root, "loss", loss_facts(&doc));
-	err = dlp_doc_dump(&doc, root, 2, ret_text);
 	json_decref(root);
 	return err;
 }
@@ -427,25 +433,32 @@ static int write_regular(const char *path, const char *text)
 	return sync_folder(path);
 }
 
-int dlp_summary_write(const char *path, const struct dlp_model *model,
-		      const struct dlp_verdict *verdict, const struct dlp_summary_facts *facts,
-		      char *error, size_t error_size)
+int dlp_summary_save(const char *path, const char *text, char *error, size_t error_size)
 {
-	_cleanup_free_ char *text = NULL;
 	char shown[256];
 	struct stat st;
 	int err;
 
-	err = dlp_summary_format(model, verdict, facts, &text);
-	if (!err) {
-		if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-			err = write_special(path, text);
-		else
-			err = write_regular(path, text);
-	}
+	if (!text)
+		err = -ENOMEM;
+	else if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		err = write_special(path, text);
+	else
+		err = write_regular(path, text);
 	if (err)
 		(void)snprintf(error, error_size, "cannot write the summary to '%s': %s",
 			       dlp_sanitise(shown, sizeof(shown), path, strlen(path)),
 			       strerror(-err));
 	return err;
+}
+
+int dlp_summary_write(const char *path, const struct dlp_model *model,
+		      const struct dlp_verdict *verdict, const struct dlp_summary_facts *facts,
+		      char *error, size_t error_size)
+{
+	_cleanup_free_ char *text = NULL;
+
+	/* without memory there is no text */
+	(void)dlp_summary_format(model, verdict, facts, &text);
+	return dlp_summary_save(path, text, error, error_size);
 }

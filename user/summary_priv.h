@@ -37,6 +37,9 @@ json_t *dlp_json_text(const char *text); /* untrusted; null for NULL and "" */
 json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
 json_t *dlp_doc_longest(const struct dlp_hist *hist);
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
+/* The whole document, and its verdict. */
+json_t *dlp_doc_summary(struct dlp_doc *doc);
+json_t *dlp_doc_verdict(struct dlp_doc *doc);
 json_t *dlp_doc_loaders(struct dlp_doc *doc);
 json_t *dlp_doc_phases(struct dlp_doc *doc);
 json_t *dlp_doc_workers(struct dlp_doc *doc);
@@ -44,5 +47,11 @@ json_t *dlp_doc_stages(struct dlp_doc *doc);
 json_t *dlp_doc_waits(struct dlp_doc *doc);
 json_t *dlp_doc_block_io(struct dlp_doc *doc);
 json_t *dlp_doc_system(struct dlp_doc *doc);
+
+/*
+ * Writes a document as dlp_summary_write() does; text NULL: there was no memory for it. 0, or -errno
+ * with one line for people in `error`.
+ */
+int dlp_summary_save(const char *path, const char *text, char *error, size_t error_size);
 
 #endif /* DLP_SUMMARY_PRIV_H */

@@ -156,7 +156,7 @@ static void split_text(const struct dlp_clock *clock, char *buf, size_t size)
 	append(buf, size, &len, "%%");
 }
 
-static void verdict_text(const struct dlp_verdict *verdict, char *buf, size_t size)
+void dlp_text_verdict(const struct dlp_verdict *verdict, char *buf, size_t size)
 {
 	const char *bottleneck = dlp_bottleneck_id(verdict->bottleneck);
 
@@ -193,7 +193,7 @@ void dlp_text_interval(FILE *out, const struct dlp_model *model, const struct dl
 		(void)snprintf(idle.text, sizeof(idle.text), "%.0f",
 			       (double)last->workers.ns[DLP_ST_IDLE] * 100 / (double)total);
 	split_text(&last->workers, split, sizeof(split));
-	verdict_text(verdict, said, sizeof(said));
+	dlp_text_verdict(verdict, said, sizeof(said));
 	fprintf(out,
 		"%8.1f s %8s batches/s  exposed %5s %%  GetNext median %7s  p99 %7s  "
 		"workers: %-44s idle %3s %%  %s\n",
@@ -206,7 +206,7 @@ static void say_verdict(FILE *out, const struct dlp_verdict *verdict)
 	char said[80];
 
 	wrapped(out, "", verdict->text);
-	verdict_text(verdict, said, sizeof(said));
+	dlp_text_verdict(verdict, said, sizeof(said));
 	fprintf(out, "Verdict: %s", said);
 	if (verdict->bottleneck == DLP_BN_DATA_LOADING)
 		fprintf(out, ", severity %s", dlp_severity_id(verdict->severity));
@@ -249,7 +249,7 @@ static void say_loader_verdicts(FILE *out, const struct dlp_model *model)
 		/* no time has passed; and fmin(1, NAN) is 1 */
 		if (isnan(total))
 			continue;
-		verdict_text(&verdict, said, sizeof(said));
+		dlp_text_verdict(&verdict, said, sizeof(said));
 		fprintf(out, "  loader %u alone: training waits %.1f %% of the time; %s\n",
 			loader->id, fmin(1, total) * 100, said);
 	}

@@ -15,6 +15,8 @@
 
 /* `workers`: alive now. */
 void dlp_text_attached(FILE *out, const struct dlp_summary_facts *facts, size_t workers);
+/* "data_loading: disk_read (high)": 80 bytes hold any. */
+void dlp_text_verdict(const struct dlp_verdict *verdict, char *buf, size_t size);
 /* The model's last complete interval, with the verdict so far. */
 void dlp_text_interval(FILE *out, const struct dlp_model *model, const struct dlp_verdict *verdict);
 void dlp_text_summary(FILE *out, const struct dlp_model *model, const struct dlp_verdict *verdict,

@@ -195,3 +195,30 @@ pid_t dlp_trainers_meant(const char *root, pid_t pid, char *several, size_t seve
 	name_all(trainers, cnt, several, several_size);
 	return 0;
 }
+
+/* Which of those below `pid`: all, or those with workers, itself left out. */
+static size_t select_below(const char *root, pid_t pid, bool ranks, pid_t *ret, size_t max)
+{
+	_cleanup_free_ struct dlp_trainer *trainers = NULL;
+	size_t cnt, ret_cnt = 0;
+
+	if (dlp_trainers_find(root, pid, &trainers, &cnt))
+		return 0;
+	for (size_t i = 0; i < cnt && ret_cnt < max; i++) {
+		if (*trainers[i].refused ||
+		    (ranks && (trainers[i].pid == pid || !trainers[i].workers)))
+			continue;
+		ret[ret_cnt++] = trainers[i].pid;
+	}
+	return ret_cnt;
+}
+
+size_t dlp_trainers_below(const char *root, pid_t pid, pid_t *ret, size_t max)
+{
+	return select_below(root, pid, false, ret, max);
+}
+
+size_t dlp_trainers_ranks(const char *root, pid_t pid, pid_t *ret, size_t max)
+{
+	return select_below(root, pid, true, ret, max);
+}

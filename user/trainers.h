@@ -36,4 +36,10 @@ void dlp_trainers_print(FILE *out, const struct dlp_trainer *trainers, size_t cn
  */
 pid_t dlp_trainers_meant(const char *root, pid_t pid, char *several, size_t several_size);
 
+/* All that can be observed below `pid`, itself included: up to `max` into ret, the first ones first. */
+size_t dlp_trainers_below(const char *root, pid_t pid, pid_t *ret, size_t max);
+
+/* Those of them that have DataLoader workers now, itself left out: ranks it has forked or spawned. */
+size_t dlp_trainers_ranks(const char *root, pid_t pid, pid_t *ret, size_t max);
+
 #endif /* DLP_TRAINERS_H */

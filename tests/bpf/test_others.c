@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Who else uses the CPUs: the sampler's estimate for busy processes outside the job against the
- * scheduler's own account of them. The job's processes and the observer are not among them.
+ * scheduler's own account of them. The job's processes, its kin and the observer are not among
+ * them.
  */
 #include "harness.h"
 
@@ -127,6 +128,54 @@ static void busy_neighbours(void **state)
 	assert_true(right);
 }
 
+static bool is_that(void *ctx, uint32_t tgid)
+{
+	return tgid == *(uint32_t *)ctx;
+}
+
+/* One attempt: is the sum that of the machine's other work, without one neighbour who is kin? */
+static bool sum_is_without(pid_t kin, pid_t stranger)
+{
+	uint32_t tgid = (uint32_t)kin;
+	uint64_t busy_ns, first_ns;
+
+	open_job();
+	dlp_session_set_kin(job.session, is_that, &tgid);
+	busy_ns = machine_busy_ns() - process_cpu_ns(kin) - bt_cpu_ns();
+	bt_sleep_ns(OBSERVED_NS / 2);
+	bt_others(&job);
+	first_ns = other_of(0).cpu_ns;
+	bt_sleep_ns(OBSERVED_NS / 2);
+	bt_others(&job);
+	busy_ns = machine_busy_ns() - process_cpu_ns(kin) - bt_cpu_ns() - busy_ns;
+	assert_int_equal(other_of(kin).samples, 0);
+	assert_true(other_of(stranger).samples > 0);
+	assert_true(other_of(0).cpu_ns >= first_ns);
+	print_message("# all but one: %.0f ms, estimate %.0f ms\n", (double)busy_ns / BT_MS,
+		      (double)other_of(0).cpu_ns / BT_MS);
+	return bt_near(other_of(0).cpu_ns, busy_ns, 0.15, 100 * BT_MS);
+}
+
+static void kin_are_no_strangers(void **state)
+{
+	pid_t kin, stranger;
+	bool right = false;
+
+	(void)state;
+	fflush(NULL);
+	kin = bt_fork(spin_for_ever, NULL);
+	stranger = bt_fork(spin_for_ever, NULL);
+	for (int attempt = 0; attempt < ATTEMPTS && !right; attempt++) {
+		bt_job_close(&job);
+		right = sum_is_without(kin, stranger);
+	}
+	kill(kin, SIGKILL);
+	bt_reap(kin);
+	kill(stranger, SIGKILL);
+	bt_reap(stranger);
+	assert_true(right);
+}
+
 static void burn(void *arg)
 {
 	uint64_t end = bt_cpu_ns() + DLP_NS_PER_S;
@@ -196,6 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(busy_neighbours, close_job),
+		cmocka_unit_test_teardown(kin_are_no_strangers, close_job),
 		cmocka_unit_test_teardown(the_job_and_the_observer_are_left_out, close_job),
 		cmocka_unit_test_teardown(largest_first, close_job),
 	};

@@ -29,6 +29,7 @@ import checks_report  # noqa: E402,F401
 import checks_report_jobs  # noqa: E402,F401
 import checks_page  # noqa: E402,F401
 import checks_launch  # noqa: E402,F401
+import checks_ranks  # noqa: E402,F401
 import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
 import checks_gate  # noqa: E402,F401

@@ -78,8 +78,6 @@ static void test_everything(void **state)
 	assert_true(options.quiet);
 	assert_true(options.lines);
 	/* the last one counts */
-	assert_int_equal(parse("--pid 1 --pid 2"), 0);
-	assert_int_equal(options.pid, 2);
 }
 
 static void test_without_names(void **state)
@@ -112,6 +110,31 @@ static void test_without_names(void **state)
 	}
 	refuse("--pid 1 --without gravity", "gravity");
 	refuse("--pid 1 --without gravity", "clock-iter");
+}
+
+static void test_pids(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--pid 7"), 0);
+	assert_int_equal(options.pids.cnt, 1);
+	assert_int_equal(options.pid, 7);
+	assert_int_equal(parse("--pid 7 --pid 3,9 --pid 7,2147483647"), 0);
+	assert_int_equal(options.pid, 7);
+	assert_int_equal(options.pids.cnt, 4);
+	assert_int_equal(options.pids.pid[1], 3);
+	assert_int_equal(options.pids.pid[2], 9);
+	assert_int_equal(options.pids.pid[3], 2147483647);
+	assert_int_equal(parse("--pid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 --pid 16"), 0);
+	assert_int_equal(options.pids.cnt, 16);
+	refuse("--pid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 --pid 17", "more than 16");
+	refuse("--pid 1,", "not a process id");
+	refuse("--pid ,1", "not a process id");
+	refuse("--pid 1,,2", "not a process id");
+	refuse("--pid 1,0", "not a process id");
+	refuse("--pid 1,2147483648", "not a process id");
+	refuse("--pid 1,000000000000000000002", "not a process id");
+	assert_int_equal(parse("doctor --pid 1"), 0);
+	refuse("doctor --pid 1,2", "one process");
 }
 
 static void test_labels(void **state)
@@ -390,6 +413,7 @@ int main(void)
 		cmocka_unit_test(test_without_names), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_ring_size),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_help_text),     cmocka_unit_test(test_small_error_buffer),
+		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_labels),	      cmocka_unit_test(test_command),
 		cmocka_unit_test(test_record),	      cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_doctor),	      cmocka_unit_test(test_fail_if),

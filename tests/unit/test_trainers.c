@@ -209,6 +209,31 @@ static void launchers_mean_their_only_trainer(void **state)
 	assert_string_equal(several, "62, ");
 }
 
+static void all_below_a_launcher(void **state)
+{
+	pid_t below[3] = { 0 };
+
+	(void)state;
+	add_machine();
+	assert_int_equal(dlp_trainers_below(tree.path, 200, below, 3), 2);
+	assert_int_equal(below[0], 201);
+	assert_int_equal(below[1], 202);
+	assert_int_equal(dlp_trainers_below(tree.path, 100, below, 3), 1);
+	assert_int_equal(below[0], 100);
+	assert_int_equal(dlp_trainers_below(tree.path, 103, below, 3), 0);
+	/* with workers, and not itself */
+	assert_int_equal(dlp_trainers_ranks(tree.path, 100, below, 3), 0);
+	assert_int_equal(dlp_trainers_ranks(tree.path, 300, below, 3), 1);
+	assert_int_equal(below[0], 301);
+	assert_int_equal(dlp_trainers_ranks(tree.path, 50, below, 3), 2);
+	assert_int_equal(below[0], 100);
+	assert_int_equal(below[1], 202);
+	below[1] = 0;
+	assert_int_equal(dlp_trainers_below(tree.path, 50, below, 1), 1);
+	assert_int_equal(below[0], 100);
+	assert_int_equal(below[1], 0);
+}
+
 static void lines_are_cut_to_the_width(void **state)
 {
 	static const struct dlp_trainer some[] = {
@@ -252,6 +277,7 @@ int main(void)
 		TEST(workers_without_names_are_counted),
 		TEST(what_cannot_be_observed_is_listed_with_its_reason),
 		TEST(launchers_mean_their_only_trainer),
+		TEST(all_below_a_launcher),
 		TEST(lines_are_cut_to_the_width),
 	};
 

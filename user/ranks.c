@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "ranks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+
+#include "log.h"
+#include "ranks_priv.h"
+#include "util.h"
+
+/*
+ * How often a command's family is looked at: while ranks are missing as often as for the first one
+ * (profile_command.c), later only for those that a launcher starts anew.
+ */
+#define LOOK_NS (50 * DLP_NS_PER_MS)
+#define LOOK_LATER_NS (2 * DLP_NS_PER_S)
+/* Launchers start all ranks anew when one has failed; they import torch first, for seconds. */
+#define LONELY_NS (15 * DLP_NS_PER_S)
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool is_known(const struct dlp_ranks *ranks, pid_t pid)
+{
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		if (ranks->rank[i]->run.target.pid == pid)
+			return true;
+	}
+	return false;
+}
+
+static size_t open_cnt(const struct dlp_ranks *ranks)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < ranks->cnt; i++)
+		cnt += ranks->rank[i]->is_open;
+	return cnt;
+}
+
+/* Is it another rank, or a worker of one? They are no strangers to this one. */
+static bool is_kin(void *ctx, uint32_t tgid)
+{
+	const struct dlp_rank *self = ctx;
+	const struct dlp_ranks *ranks = self->ranks;
+
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		const struct dlp_run *run = &ranks->rank[i]->run;
+
+		if (ranks->rank[i] != self && ((uint32_t)run->target.pid == tgid ||
+					       dlp_model_worker(run->observation.model, tgid)))
+			return true;
+	}
+	return false;
+}
+
+/* ---- one rank -------------------------------------------------------------------------------- */
+
+static void detach(struct dlp_rank *rank)
+{
+	if (!rank->is_attached)
+		return;
+	dlp_run_close(&rank->run);
+	dlp_loop_fini(&rank->loop);
+	rank->is_attached = rank->is_open = false;
+}
+
+static void free_rank(struct dlp_rank *rank)
+{
+	detach(rank);
+	dlp_run_fini(&rank->run);
+	free(rank->record);
+	free(rank);
+}
+
+/* What has happened to it is said; its figures so far stay. */
+static void fail(struct dlp_rank *rank, int err)
+{
+	char error[200];
+
+	(void)dlp_loop_failed(&rank->loop, err, error, sizeof(error));
+	dlp_complain("%s: %s", rank->who, error);
+	rank->is_open = rank->is_common = false;
+}
+
+static void gather_all(struct dlp_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		struct dlp_rank *rank = ranks->rank[i];
+		int err = rank->is_open ? dlp_loop_gather(&rank->loop) : 0;
+
+		if (err)
+			fail(rank, err);
+	}
+}
+
+/* A rank has come: what there was is compared, and from now on all are. */
+static void begin_common(struct dlp_ranks *ranks)
+{
+	gather_all(ranks);
+	dlp_ranks_compare(ranks);
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		struct dlp_rank *rank = ranks->rank[i];
+
+		rank->is_common = rank->is_open;
+		dlp_sums_take(rank->run.observation.model, &rank->common);
+		rank->interval = rank->common;
+	}
+}
+
+/* DLP_EXIT_OK, or why it is not observed, which has been said. */
+static enum dlp_exit start(struct dlp_ranks *ranks, struct dlp_rank *rank)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	char error[512] = "";
+	enum dlp_exit ret;
+
+	if (dlp_run_open(&rank->run, rank->record))
+		return DLP_EXIT_FAILURE;
+	rank->is_attached = true;
+	ret = dlp_loop_start(&rank->loop, error, sizeof(error));
+	if (ret == DLP_EXIT_OK &&
+	    epoll_ctl(ranks->epoll_fd, EPOLL_CTL_ADD, rank->loop.epoll_fd, &event))
+		ret = dlp_loop_failed(&rank->loop, -errno, error, sizeof(error));
+	if (ret != DLP_EXIT_OK)
+		dlp_complain("%s", error);
+	return ret;
+}
+
+static enum dlp_exit open_rank(struct dlp_ranks *ranks, const struct dlp_target *target)
+{
+	struct dlp_rank *rank;
+	enum dlp_exit ret = DLP_EXIT_FAILURE;
+
+	if (ranks->cnt == DLP_RANKS_MAX) {
+		if (!ranks->full_told)
+			dlp_complain(
+				"no more than %d ranks are observed: pid %d and later ones are "
+				"left out",
+				DLP_RANKS_MAX, (int)target->pid);
+		ranks->full_told = true;
+		return DLP_EXIT_OK;
+	}
+	rank = calloc(1, sizeof(*rank));
+	if (!rank) {
+		dlp_complain("out of memory");
+		return ret;
+	}
+	rank->run.target = *target;
+	rank->run.observation = (struct dlp_observation){
+		.options = ranks->options,
+		.events = ranks->events,
+		.out = ranks->out,
+		.launch = ranks->launch,
+		.rank = rank->name,
+	};
+	dlp_loop_init(&rank->loop, &rank->run.observation);
+	if (dlp_ranks_name(ranks, rank))
+		dlp_complain("out of memory");
+	else
+		ret = start(ranks, rank);
+	if (ret != DLP_EXIT_OK) {
+		free_rank(rank);
+		return ret;
+	}
+	rank->is_open = true;
+	rank->ranks = ranks;
+	dlp_session_set_kin(rank->loop.session, is_kin, rank);
+	ranks->rank[ranks->cnt++] = rank;
+	begin_common(ranks);
+	return DLP_EXIT_OK;
+}
+
+static void open_pid(struct dlp_ranks *ranks, pid_t pid)
+{
+	struct dlp_target_failure failure;
+	struct dlp_target target;
+	enum dlp_exit err;
+
+	if (dlp_target_open("", pid, &target, &failure)) {
+		dlp_complain("%s", failure.text);
+		err = dlp_run_refusal(&failure);
+	} else {
+		err = open_rank(ranks, &target);
+	}
+	if (err != DLP_EXIT_OK)
+		ranks->refused = err;
+}
+
+/* It iterates no DataLoader, but a process that it has started does: that one instead. */
+static void replace(struct dlp_ranks *ranks, size_t i)
+{
+	struct dlp_rank *rank = ranks->rank[i];
+	pid_t other = rank->run.observation.other;
+
+	ranks->cnt--;
+	for (; i < ranks->cnt; i++)
+		ranks->rank[i] = ranks->rank[i + 1];
+	/* places have changed: what was compared is told by them */
+	memset(&ranks->compared, 0, sizeof(ranks->compared));
+	ranks->compared.slowest = -1;
+	ranks->compared_s = 0;
+	if (ranks->finder)
+		dlp_finder_drop(ranks->finder, other);
+	if (!is_known(ranks, other)) {
+		dlp_complain("%s iterates no DataLoader, but pid %d, which it has started, does: "
+			     "observing that",
+			     rank->who, (int)other);
+		free_rank(rank);
+		open_pid(ranks, other);
+		return;
+	}
+	free_rank(rank);
+}
+
+static void end_rank(struct dlp_ranks *ranks, size_t i)
+{
+	struct dlp_rank *rank = ranks->rank[i];
+	int err;
+
+	if (rank->run.observation.other) {
+		replace(ranks, i);
+		return;
+	}
+	gather_all(ranks);
+	dlp_ranks_compare(ranks);
+	rank->is_common = false;
+	err = rank->is_open ? dlp_loop_close_window(&rank->loop) : 0;
+	if (err)
+		fail(rank, err);
+	detach(rank);
+	ranks->lonely_ns = dlp_now_ns();
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int add_fd(const struct dlp_ranks *ranks, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(ranks->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* Signals become readable; they interrupt nothing. */
+static int open_fds(struct dlp_ranks *ranks)
+{
+	sigset_t signals;
+
+	/* a reader that goes away must not take the summary with it */
+	signal(SIGPIPE, SIG_IGN);
+	ranks->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (ranks->epoll_fd < 0)
+		return -errno;
+	if (ranks->launch) {
+		int err = add_fd(ranks, ranks->launch->signal_fd);
+
+		return err ? err : add_fd(ranks, ranks->launch->pid_fd);
+	}
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	ranks->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return ranks->signal_fd < 0 ? -errno : add_fd(ranks, ranks->signal_fd);
+}
+
+static int wait_until(struct dlp_ranks *ranks, uint64_t deadline_ns)
+{
+	uint64_t now = dlp_now_ns();
+	int timeout = deadline_ns > now ? (int)((deadline_ns - now) / DLP_NS_PER_MS + 1) : 0;
+	/* the command's two and one of each rank, whose own descriptors are behind it */
+	struct epoll_event event[DLP_RANKS_MAX + 2];
+	int n;
+
+	n = epoll_wait(ranks->epoll_fd, event, DLP_ARRAY_SIZE(event), timeout);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		if (!event[i].data.fd)
+			continue;
+		if (ranks->launch && event[i].data.fd == ranks->launch->signal_fd)
+			dlp_launch_relay(ranks->launch);
+		else
+			ranks->stop = true;
+	}
+	return 0;
+}
+
+static void read_all(struct dlp_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		struct dlp_rank *rank = ranks->rank[i];
+		int err;
+
+		if (!rank->is_open)
+			continue;
+		err = dlp_loop_wait(&rank->loop, 0);
+		if (!err)
+			err = dlp_loop_read(&rank->loop);
+		if (err)
+			fail(rank, err);
+	}
+	/* from the end: one that is replaced leaves its place */
+	for (size_t i = ranks->cnt; i-- > 0;) {
+		if (ranks->rank[i]->is_attached &&
+		    (ranks->rank[i]->loop.stop || !ranks->rank[i]->is_open))
+			end_rank(ranks, i);
+	}
+}
+
+static void end_interval(struct dlp_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		struct dlp_rank *rank = ranks->rank[i];
+		int err = rank->is_open ? dlp_loop_end_interval(&rank->loop) : 0;
+
+		if (err)
+			fail(rank, err);
+	}
+	dlp_ranks_say_interval(ranks);
+}
+
+/* Ranks that have come since. */
+static void look(struct dlp_ranks *ranks)
+{
+	struct dlp_target_failure failure;
+	struct dlp_target target;
+	enum dlp_found found;
+
+	do {
+		found = dlp_finder_look(ranks->finder, dlp_now_ns(), &target, &failure);
+		if (found == DLP_FOUND_REFUSED)
+			dlp_complain("%s", failure.text);
+		if (found != DLP_FOUND_TRAINER)
+			continue;
+		dlp_finder_drop(ranks->finder, target.pid);
+		if (!is_known(ranks, target.pid) && open_rank(ranks, &target) != DLP_EXIT_OK)
+			ranks->refused = DLP_EXIT_FAILURE;
+	} while (found != DLP_FOUND_NOTHING);
+	ranks->look_ns = dlp_now_ns() + (ranks->cnt < ranks->wanted ? LOOK_NS : LOOK_LATER_NS);
+}
+
+static bool is_over(const struct dlp_ranks *ranks, uint64_t now_ns)
+{
+	if (ranks->stop || now_ns >= ranks->end_ns)
+		return true;
+	if (open_cnt(ranks))
+		return false;
+	return !ranks->finder || now_ns >= ranks->lonely_ns + LONELY_NS;
+}
+
+static int run(struct dlp_ranks *ranks)
+{
+	const struct dlp_options *options = ranks->options;
+	uint64_t now = dlp_now_ns();
+
+	ranks->end_ns = options->duration_ns ? now + options->duration_ns : UINT64_MAX;
+	ranks->next_ns = now + options->interval_ns;
+	ranks->look_ns = ranks->finder ? now : UINT64_MAX;
+	while (!is_over(ranks, now)) {
+		uint64_t until = min_u64(min_u64(ranks->next_ns, ranks->end_ns), ranks->look_ns);
+		int err = wait_until(ranks, min_u64(until, now + DLP_LOOP_PERIOD_NS));
+
+		if (err)
+			return err;
+		read_all(ranks);
+		now = dlp_now_ns();
+		if (is_over(ranks, now))
+			break;
+		if (now >= ranks->next_ns) {
+			end_interval(ranks);
+			/* after a pause (suspended machine) go on from now, do not catch up */
+			ranks->next_ns += options->interval_ns;
+			if (ranks->next_ns <= now)
+				ranks->next_ns = now + options->interval_ns;
+		}
+		if (now >= ranks->look_ns)
+			look(ranks);
+	}
+	return 0;
+}
+
+/* All windows end together, and the report is made before anything is detached: see dlp_observe. */
+static enum dlp_exit finish(struct dlp_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		struct dlp_rank *rank = ranks->rank[i];
+		int err = rank->is_open ? dlp_loop_close_window(&rank->loop) : 0;
+
+		if (err)
+			fail(rank, err);
+	}
+	dlp_ranks_compare(ranks);
+	/* none was observed, and why has been said */
+	return ranks->cnt ? dlp_ranks_report(ranks) : ranks->refused;
+}
+
+static enum dlp_exit observe(struct dlp_ranks *ranks)
+{
+	int err = run(ranks);
+	enum dlp_exit ret = finish(ranks);
+
+	if (err)
+		dlp_complain("observation failed: %s", strerror(-err));
+	for (size_t i = 0; i < ranks->cnt; i++)
+		free_rank(ranks->rank[i]);
+	dlp_cleanup_close(&ranks->epoll_fd);
+	dlp_cleanup_close(&ranks->signal_fd);
+	return err ? DLP_EXIT_FAILURE : ret;
+}
+
+enum dlp_exit dlp_ranks_processes(const struct dlp_options *options,
+				  const struct dlp_launch *launch, const pid_t *pids, size_t cnt,
+				  FILE *events)
+{
+	struct dlp_ranks ranks = {
+		.options = options,
+		.events = events,
+		.out = launch ? stderr : stdout,
+		.launch = launch,
+		.epoll_fd = -1,
+		.signal_fd = -1,
+		.compared.slowest = -1,
+	};
+	int err = open_fds(&ranks);
+
+	if (err) {
+		dlp_complain("observation failed: %s", strerror(-err));
+		return DLP_EXIT_FAILURE;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		open_pid(&ranks, pids[i]);
+	return observe(&ranks);
+}
+
+enum dlp_exit dlp_ranks_command(const struct dlp_options *options, const struct dlp_launch *launch,
+				struct dlp_finder *finder, const struct dlp_target *first,
+				FILE *events)
+{
+	struct dlp_ranks ranks = {
+		.options = options,
+		.events = events,
+		.out = stderr,
+		.launch = launch,
+		.finder = finder,
+		.epoll_fd = -1,
+		.signal_fd = -1,
+		.compared.slowest = -1,
+	};
+	struct dlp_rank_env env;
+	int err = open_fds(&ranks);
+
+	if (err) {
+		dlp_complain("observation failed: %s", strerror(-err));
+		return DLP_EXIT_FAILURE;
+	}
+	dlp_rank_env_get("", first->pid, &env);
+	ranks.wanted = (size_t)env.local_size;
+	ranks.lonely_ns = dlp_now_ns();
+	dlp_finder_drop(finder, first->pid);
+	if (open_rank(&ranks, first) != DLP_EXIT_OK)
+		ranks.refused = DLP_EXIT_FAILURE;
+	return observe(&ranks);
+}
