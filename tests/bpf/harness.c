@@ -182,6 +182,9 @@ bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup)
 		.ring_bytes = setup->ring_bytes ? setup->ring_bytes : 4u << 20,
 	};
 
+	const struct dlp_interpreter unknown = { 0 };
+	const struct dlp_interpreter python = { .gil_lo = setup->gil_lo, .gil_hi = setup->gil_hi };
+
 	bt_target_init(&job->target, job->trainer, setup);
 	if (!(setup->probes & (BT_PROBE_SCOPE | BT_PROBE_OP | BT_PROBE_OP5)))
 		opts.without |= DLP_FEATURE_BIT(SCOPES);
@@ -194,12 +197,12 @@ bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup)
 		job->session = NULL;
 		return refuse(job);
 	}
-	if (dlp_session_add(job->session, job->trainer, setup->gil_lo, setup->gil_hi)) {
+	if (dlp_session_add(job->session, job->trainer, &python)) {
 		snprintf(job->failure.text, sizeof(job->failure.text), "the job table took no process");
 		return refuse(job);
 	}
 	for (size_t i = 0; i < setup->more_cnt; i++)
-		dlp_session_add(job->session, setup->more[i], 0, 0);
+		dlp_session_add(job->session, setup->more[i], &unknown);
 	if (dlp_session_attach(job->session, &job->failure))
 		return refuse(job);
 	if (!(setup->without & DLP_FEATURE_BIT(CLOCK_ITER)))
@@ -289,7 +292,7 @@ void bt_sweep(struct bt_job *job)
 
 void bt_others(struct bt_job *job)
 {
-	assert_int_equal(dlp_session_others(job->session, keep, job), 0);
+	assert_int_equal(dlp_session_samples(job->session, keep, job), 0);
 }
 
 struct bt_event *bt_find(struct bt_job *job, uint32_t kind, pid_t tid, size_t nth)
