@@ -138,6 +138,8 @@ static void charge_behind(struct dlp_facts *facts)
 	double unpickle = (double)all->message_bytes * LIMIT(UNPICKLE_NS) +
 			  (double)all->batches * LIMIT(UNPICKLE_BATCH_NS);
 	double busy = facts->idle >= 0 ? 1 - facts->idle : 0;
+	double transfer = (double)all->transfer_ns;
+	double held = transfer * busy * dlp_gc_charged(&facts->gc_made);
 	double own, gc = (behind + (double)all->own_ns) * dlp_gc_charged(&facts->gc_inside);
 
 	if (handover >= LIMIT(HANDED_OVER) * (handover + behind))
@@ -149,10 +151,12 @@ static void charge_behind(struct dlp_facts *facts)
 	facts->gc_main_ns += gc;
 	unpickle -= fmax(0, gc - own);
 	own = fmax(0, own - gc);
+	/* a worker's collector does not give the interpreter to the thread that sends batches */
+	charge(facts, DLP_CAUSE_GC_PAUSE, held);
 	/* parts are handed over by a thread that needs the interpreter a busy worker holds */
 	charge_production(facts, handover * busy);
 	charge(facts, DLP_CAUSE_BATCH_TRANSFER,
-	       handover * (1 - busy) + unpickle + (double)all->transfer_ns);
+	       handover * (1 - busy) + unpickle + transfer - held);
 	charge(facts, DLP_CAUSE_MAIN_PROCESS, own);
 }
 

@@ -135,6 +135,9 @@ static void add_probe(struct dlp_target *target, enum dlp_probe_id id, const voi
 	snprintf(probe->symbol, sizeof(probe->symbol), "%s", symbol);
 }
 
+/* Any file, the same for the target and what runs it. */
+static const struct dlp_file_id a_file = { .dev_major = 8, .dev_minor = 1, .inode = 4711 };
+
 void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup *setup)
 {
 	memset(target, 0, sizeof(*target));
@@ -143,6 +146,11 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 	target->op_args_param = setup->probes & BT_PROBE_OP5 ? 5 : 4;
 	target->op_exit_delta = setup->exit_delta ? setup->exit_delta : 1;
 	target->str_data_off = setup->str_data_off ? setup->str_data_off : 48;
+	if (setup->gc_lo) {
+		target->gc.cnt = 1;
+		target->gc.range[0].hi = (uint32_t)(setup->gc_hi - setup->gc_lo);
+		target->python_file = a_file;
+	}
 	if (setup->probes & BT_PROBE_SCOPE) {
 		add_probe(target, DLP_PROBE_SCOPE_ENTER, (void *)bt_point_enter, "enter");
 		add_probe(target, DLP_PROBE_SCOPE_EXIT, (void *)bt_point_exit, "exit");
@@ -183,7 +191,10 @@ bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup)
 	};
 
 	const struct dlp_interpreter unknown = { 0 };
-	const struct dlp_interpreter python = { .gil_lo = setup->gil_lo, .gil_hi = setup->gil_hi };
+	const struct dlp_interpreter python = { .gil_lo = setup->gil_lo,
+						.gil_hi = setup->gil_hi,
+						.bias = (uintptr_t)setup->gc_lo,
+						.file = a_file };
 
 	bt_target_init(&job->target, job->trainer, setup);
 	if (!(setup->probes & (BT_PROBE_SCOPE | BT_PROBE_OP | BT_PROBE_OP5)))
