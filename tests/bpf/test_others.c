@@ -215,7 +215,7 @@ struct spent {
 	uint64_t collected_ns, all_ns;
 };
 
-/* 3 s of CPU time, of which two parts in three are in the collector. */
+/* 3 s of CPU time, a good part of it in the collector. */
 static void collect_and_compute(struct spent *spent)
 {
 	uint64_t first_ns = bt_cpu_ns();
@@ -268,7 +268,7 @@ static void expect_share(const struct dlp_ev_gc *gc, const struct spent *spent)
 
 	print_message("# %u of %u samples: %.3f, by CPU time %.3f\n", gc->gc_samples, gc->samples,
 		      share, wanted);
-	/* 141 samples are to come; four standard errors of a share of two thirds */
+	/* 141 samples are to come; 0.2 is some five standard errors of a share of so many */
 	assert_in_range(gc->samples, 90, 190);
 	assert_true(share > wanted - 0.2 && share < wanted + 0.2);
 	assert_int_equal(gc->inside, 0);
