@@ -62,6 +62,17 @@ static __always_inline void dlp_task_call(struct task_struct *task, struct dlp_c
 	ret->arg[2] = BPF_CORE_READ(regs, dx);
 }
 
+/* Where its user code stands, or is to go on. */
+static __always_inline u64 dlp_task_ip(struct task_struct *task)
+{
+	struct pt_regs *regs;
+
+	if (dlp_cfg.has_pt_regs)
+		return ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
+	regs = dlp_stack_regs(task);
+	return BPF_CORE_READ(regs, ip);
+}
+
 /*
  * 4th and 5th argument of a C function at its entry. Both are read before one is chosen: given a
  * choice of context fields clang moves the context pointer, which the verifier refuses.
@@ -94,6 +105,16 @@ static __always_inline void dlp_task_call(struct task_struct *task, struct dlp_c
 	ret->arg[0] = BPF_CORE_READ(regs, user_regs.regs[0]);
 	ret->arg[1] = BPF_CORE_READ(regs, user_regs.regs[1]);
 	ret->arg[2] = BPF_CORE_READ(regs, user_regs.regs[2]);
+}
+
+static __always_inline u64 dlp_task_ip(struct task_struct *task)
+{
+	struct pt_regs *regs;
+
+	if (dlp_cfg.has_pt_regs)
+		return ((struct pt_regs *)bpf_task_pt_regs(task))->user_regs.pc;
+	regs = dlp_stack_regs(task);
+	return BPF_CORE_READ(regs, user_regs.pc);
 }
 
 static __always_inline u64 dlp_param(const struct pt_regs *ctx, u32 number)

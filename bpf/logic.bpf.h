@@ -108,6 +108,27 @@ DLP_LOGIC int dlp_pickle_is_indexed(const __u8 *prefix)
 	return op == 0x4b || op == 0x4d || op == 0x4a || op == 0x8a;
 }
 
+/* Halvings that find one of DLP_GC_RANGES_MAX ranges. */
+#define DLP_GC_STEPS 10
+
+/* Whether an address, as in the file, lies in the garbage collector. */
+DLP_LOGIC __u32 dlp_gc_has(const struct dlp_gc_code *code, __u64 addr)
+{
+	__u32 from = 0, to = code->cnt;
+
+	for (int i = 0; i < DLP_GC_STEPS && from < to; i++) {
+		__u32 mid = (from + to) / 2 & (DLP_GC_RANGES_MAX - 1);
+
+		if (addr < code->range[mid].lo)
+			to = mid;
+		else if (addr >= code->range[mid].hi)
+			from = mid + 1;
+		else
+			return 1;
+	}
+	return 0;
+}
+
 DLP_LOGIC __u32 dlp_be32(const __u8 *bytes)
 {
 	return (__u32)bytes[0] << 24 | (__u32)bytes[1] << 16 | (__u32)bytes[2] << 8 | bytes[3];

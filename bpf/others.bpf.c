@@ -2,8 +2,9 @@
 /*
  * Who else uses the CPUs: a sample of what runs on each of them, some 47 times a second. Processes
  * of the job have exact clocks, and the observer reports its own cost; all others are counted here.
+ * Of the job's own threads the same samples tell whether they collect garbage (gc.bpf.h).
  */
-#include "maps.bpf.h"
+#include "gc.bpf.h"
 
 /* LRU: on a machine with very many processes those that have not run for long go first. */
 struct {
@@ -43,10 +44,16 @@ int dlp_sample(void *ctx __attribute__((unused)))
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
 	struct dlp_other_use *sum;
+	struct dlp_job *job;
 
 	/* 0: the idle task */
-	if (!tgid || tgid == dlp_cfg.own_tgid || bpf_map_lookup_elem(&dlp_job, &tgid))
+	if (!tgid || tgid == dlp_cfg.own_tgid)
 		return 0;
+	job = bpf_map_lookup_elem(&dlp_job, &tgid);
+	if (job) {
+		dlp_gc_sample(tgid, job);
+		return 0;
+	}
 	sum = bpf_map_lookup_elem(&dlp_others_sum, &zero);
 	if (sum)
 		sum->samples++;

@@ -49,6 +49,7 @@ int dlp_exec(u64 *ctx)
 	/* another address space: user space finds the interpreter anew */
 	job->gil_lo = 0;
 	job->gil_hi = 0;
+	job->gc_known = 0;
 	thread = dlp_thread_get(task);
 	if (thread) {
 		/* the thread that called exec has become the main thread, whichever it was */

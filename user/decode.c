@@ -287,6 +287,14 @@ static void print_other(FILE *out, const struct dlp_ev_other *ev)
 	print_number(out, "samples", ev->samples);
 }
 
+static void print_gc(FILE *out, const struct dlp_ev_gc *ev)
+{
+	print_number(out, "samples", ev->samples);
+	print_number(out, "gc_samples", ev->gc_samples);
+	print_number(out, "inside", ev->inside);
+	print_number(out, "gc_inside", ev->gc_inside);
+}
+
 static void print_fork(FILE *out, const struct dlp_ev_fork *ev)
 {
 	print_number(out, "child_tgid", ev->child_tgid);
@@ -358,6 +366,9 @@ void dlp_event_print(FILE *out, const struct dlp_ev_hdr *hdr)
 		break;
 	case DLP_EV_OTHER:
 		print_other(out, (const void *)hdr);
+		break;
+	case DLP_EV_GC:
+		print_gc(out, (const void *)hdr);
 		break;
 	default:
 		break;

@@ -126,6 +126,7 @@ static void gather_causes(struct dlp_facts *facts)
 	facts->memory_stall = dlp_system_growth(from, to, DLP_SYS_PSI, from->psi_memory_us,
 						to->psi_memory_us) / 1e6 / facts->window_s;
 	dlp_gather_cpu(facts);
+	dlp_gather_gc(facts);
 	dlp_gather_cost(facts);
 }
 
@@ -153,6 +154,7 @@ static void add_other_kind(struct dlp_facts *facts)
 	facts->cost_ns += other.cost_ns;
 	for (unsigned int cause = 0; cause < DLP_CAUSE_MAX; cause++)
 		facts->cost[cause] += other.cost[cause];
+	facts->gc_main_ns += other.gc_main_ns;
 	facts->startup += (double)(other.all.init_ns + other.all.teardown_ns) / 1e9 /
 			  facts->window_s;
 }
@@ -277,7 +279,8 @@ static enum dlp_where where_of(const struct dlp_facts *facts, enum dlp_cause cau
 
 	if (where == DLP_WHERE_WORKERS &&
 	    (facts->main_makes ||
-	     (cause == DLP_CAUSE_GIL_CONTENTION && dlp_gil_is_mains(facts))))
+	     (cause == DLP_CAUSE_GIL_CONTENTION && dlp_gil_is_mains(facts)) ||
+	     (cause == DLP_CAUSE_GC_PAUSE && dlp_gc_is_mains(facts))))
 		return DLP_WHERE_MAIN;
 	return where;
 }
@@ -286,26 +289,49 @@ static void name_cause(const struct dlp_facts *facts, struct dlp_verdict *verdic
 {
 	double share = verdict->candidate[0].share;
 	double rival = verdict->candidate_cnt > 1 ? verdict->candidate[1].share : 0;
-	double rest = 1;
+	double rest = 1, error;
 
 	for (size_t i = 0; i < verdict->candidate_cnt; i++)
 		rest -= verdict->candidate[i].share;
 	verdict->cause = verdict->candidate[0].cause;
 	verdict->where = where_of(facts, verdict->cause);
+	/* told from samples: what their error leaves open may be the rival's */
+	if (verdict->cause == DLP_CAUSE_GC_PAUSE) {
+		const struct dlp_gc_share *gc = dlp_gc_named(facts);
+
+		/* of loaders of the other kind: not known here how sure that is */
+		error = gc->share > 0 ? share * gc->error / gc->share : share;
+		share -= error;
+		rival += error;
+	}
 	/* what has no name may be as large */
 	verdict->confidence =
 		at_most(verdict->confidence, sure_which(share, fmax(rival, rest)));
 }
 
-/* Data loading is fine; but the training thread itself may lack a CPU. Part of the wall time. */
-static void name_rival(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+static void add_rival(struct dlp_verdict *verdict, enum dlp_cause cause, double share)
+{
+	size_t at = verdict->candidate_cnt++;
+
+	for (; at && verdict->candidate[at - 1].share < share; at--)
+		verdict->candidate[at] = verdict->candidate[at - 1];
+	verdict->candidate[at] = (struct dlp_candidate){ cause, fmin(1, share) };
+}
+
+/*
+ * Data loading is fine; but the training thread itself may lack a CPU, or collect garbage. Parts of
+ * the wall time.
+ */
+static void name_rivals(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	double share = (double)facts->sums->outside.ns[DLP_ST_RUNQ] / 1e9 / facts->window_s;
 
 	if (share >= LIMIT(TRAINING_LACK) && facts->sums->main_valid &&
 	    dlp_cause_info(facts->cpu.lack)->where == DLP_WHERE_SYSTEM)
-		verdict->candidate[verdict->candidate_cnt++] =
-			(struct dlp_candidate){ facts->cpu.lack, fmin(1, share) };
+		add_rival(verdict, facts->cpu.lack, share);
+	share = dlp_gc_of_wall(facts);
+	if (share >= LIMIT(GC_TRAINING))
+		add_rival(verdict, DLP_CAUSE_GC_PAUSE, share);
 }
 
 static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
@@ -328,7 +354,7 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	} else if (facts->total < LIMIT(EXPOSED_LOW)) {
 		ret->bottleneck = DLP_BN_NOT_DATA_LOADING;
 		ret->confidence = sure_whether(facts);
-		name_rival(facts, ret);
+		name_rivals(facts, ret);
 	} else {
 		ret->confidence = sure_whether(facts);
 		rank_candidates(facts, ret);

@@ -45,19 +45,37 @@ static bool copies_memory(const struct dlp_facts *facts)
 	       facts->faults_per_ms >= LIMIT(FAULTS_PER_MS);
 }
 
+/* Work on a CPU: the collector's part, and what the job itself computes. */
+static void charge_work(struct dlp_facts *facts, enum dlp_cause cause, double ns)
+{
+	double gc_ns = ns * dlp_gc_charged(&facts->gc_made);
+
+	charge(facts, DLP_CAUSE_GC_PAUSE, gc_ns);
+	if (facts->main_makes)
+		facts->gc_main_ns += gc_ns;
+	charge(facts, cause, ns - gc_ns);
+}
+
 static void charge_state(struct dlp_facts *facts, unsigned int state, double ns)
 {
 	enum dlp_cause cause = dlp_cause_of_state(state, facts->main_makes);
 
 	if (state == DLP_ST_RUNQ) {
-		charge(facts, facts->cpu.lack, ns);
+		/* the job's own work fills the CPUs */
+		if (facts->cpu.lack == dlp_cause_of_state(DLP_ST_RUN, facts->main_makes))
+			charge_work(facts, facts->cpu.lack, ns);
+		else
+			charge(facts, facts->cpu.lack, ns);
 		return;
 	}
 	if (state == DLP_ST_RUN && copies_memory(facts)) {
 		charge(facts, DLP_CAUSE_MEMORY_PRESSURE, ns * facts->system_time);
 		ns *= 1 - facts->system_time;
 	}
-	charge(facts, cause, ns);
+	if (state == DLP_ST_RUN)
+		charge_work(facts, cause, ns);
+	else
+		charge(facts, cause, ns);
 }
 
 /* Waits of main threads for other threads of their process are what those do. */
@@ -120,15 +138,26 @@ static void charge_behind(struct dlp_facts *facts)
 	double unpickle = (double)all->message_bytes * LIMIT(UNPICKLE_NS) +
 			  (double)all->batches * LIMIT(UNPICKLE_BATCH_NS);
 	double busy = facts->idle >= 0 ? 1 - facts->idle : 0;
+	double transfer = (double)all->transfer_ns;
+	double held = transfer * busy * dlp_gc_charged(&facts->gc_made);
+	double own, gc = (behind + (double)all->own_ns) * dlp_gc_charged(&facts->gc_inside);
 
 	if (handover >= LIMIT(HANDED_OVER) * (handover + behind))
 		unpickle = behind;
 	unpickle = fmin(behind, unpickle);
+	own = behind - unpickle + (double)all->own_ns;
+	/* more than that: new objects set it off while they are unpickled */
+	charge(facts, DLP_CAUSE_GC_PAUSE, gc);
+	facts->gc_main_ns += gc;
+	unpickle -= fmax(0, gc - own);
+	own = fmax(0, own - gc);
+	/* a worker's collector does not give the interpreter to the thread that sends batches */
+	charge(facts, DLP_CAUSE_GC_PAUSE, held);
 	/* parts are handed over by a thread that needs the interpreter a busy worker holds */
 	charge_production(facts, handover * busy);
 	charge(facts, DLP_CAUSE_BATCH_TRANSFER,
-	       handover * (1 - busy) + unpickle + (double)all->transfer_ns);
-	charge(facts, DLP_CAUSE_MAIN_PROCESS, behind - unpickle + (double)all->own_ns);
+	       handover * (1 - busy) + unpickle + transfer - held);
+	charge(facts, DLP_CAUSE_MAIN_PROCESS, own);
 }
 
 void dlp_gather_cost(struct dlp_facts *facts)

@@ -160,6 +160,29 @@ static void of_production(const struct dlp_facts *facts, struct dlp_verdict *ver
 			 (unsigned long long)all->made_cnt);
 }
 
+static void of_gc_share(struct dlp_verdict *verdict, const struct dlp_gc_share *gc,
+			const char *metric, const char *whose)
+{
+	/* what any program has says nothing */
+	if (gc->share >= LIMIT(GC_LEAST))
+		evidence(verdict, metric, gc->share, "ratio",
+			 "Python's garbage collector had %s of the CPU time of %s, by %llu samples "
+			 "(error: %s)",
+			 PCT(gc->share), whose, (unsigned long long)gc->samples, PCT(gc->error));
+}
+
+static void of_gc(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	if (!facts->main_makes)
+		of_gc_share(verdict, &facts->gc_made, "gc_share.workers", "the workers");
+	if (facts->main_makes || dlp_gc_is_mains(facts))
+		of_gc_share(verdict, &facts->gc_inside, "gc_share.inside",
+			    "the training thread inside GetNext");
+	if (verdict->bottleneck == DLP_BN_NOT_DATA_LOADING)
+		of_gc_share(verdict, &facts->gc_outside, "gc_share.outside",
+			    "the training thread outside GetNext");
+}
+
 static void of_cpus(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cpu_facts *cpu = &facts->cpu;
@@ -328,6 +351,7 @@ void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		of_training(facts, verdict);
 	if (!stalled) {
 		of_production(facts, verdict);
+		of_gc(facts, verdict);
 		of_cpus(facts, verdict);
 		of_memory(facts, verdict);
 		of_queue(facts, verdict);

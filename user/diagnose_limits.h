@@ -41,6 +41,9 @@
 	X(SYSTEM_TIME, 0.40, "a decoder's own allocations reach 20 %, copy-on-write 75 %")         \
 	X(FAULTS_PER_MS, 30, "a fault every 33 us of CPU time; each costs 1 to 3 us")              \
 	X(RECLAIM, 0.10, "of the window some task stalled for memory (reclaim, swap)")             \
+	X(GC_SAMPLES, 40, "a share of one half is known to 16 points (two standard errors)")       \
+	X(GC_LEAST, 0.05, "collections that any Python program has take 1 to 3 % of its CPU time") \
+	X(GC_TRAINING, 0.05, "of the wall time: from there on the loader would be the bottleneck") \
 	X(NARROW, 0.50, "of the workers have a mask smaller than the machine")                     \
 	X(STALL_S, 10, "contract: stuck workers are noticed within 10 s")                          \
 	X(STALL_WINDOW_S, 5, "a whole window; torch itself polls every 5 s")                       \

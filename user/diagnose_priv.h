@@ -23,6 +23,12 @@ struct dlp_cpu_facts {
 	enum dlp_cause lack;	/* cause of waits for a CPU */
 };
 
+/* Part of CPU time that the garbage collector had; share and error NAN = not known. */
+struct dlp_gc_share {
+	double share, error; /* error: two standard errors */
+	uint64_t samples;    /* it was told from */
+};
+
 /* Everything the rules look at, taken from the model once. */
 struct dlp_facts {
 	const struct dlp_model *model;
@@ -47,6 +53,9 @@ struct dlp_facts {
 	double memory_stall;	 /* part of the window in which some task stalled for memory; NAN = unknown */
 	uint64_t fruitful, barren; /* workers with and without a batch of theirs */
 	struct dlp_cpu_facts cpu;
+	struct dlp_gc_share gc_made; /* whoever makes the batches */
+	struct dlp_gc_share gc_inside, gc_outside; /* the training thread, in GetNext and out of it */
+	double gc_main_ns; /* part of the collector's cost that is the training thread's */
 	/* what the exposed total is made of, by cause, ns; sums up to cost_ns */
 	double cost[DLP_CAUSE_MAX];
 	double cost_ns;
@@ -83,6 +92,16 @@ void dlp_gather_cost(struct dlp_facts *facts);
 double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
 /* Is it mostly the training thread that waits for the interpreter's lock? */
 bool dlp_gil_is_mains(const struct dlp_facts *facts);
+/* diagnose_gc.c */
+void dlp_gather_gc(struct dlp_facts *facts);
+/* The share, where it is more than chance and more than any program has; else 0. */
+double dlp_gc_charged(const struct dlp_gc_share *gc);
+/* Part of the wall time that the training thread was in the collector, as far as charged. */
+double dlp_gc_of_wall(const struct dlp_facts *facts);
+/* Is it mostly the training thread's collector that data loading waits for? */
+bool dlp_gc_is_mains(const struct dlp_facts *facts);
+/* The share that a verdict of gc_pause is about. */
+const struct dlp_gc_share *dlp_gc_named(const struct dlp_facts *facts);
 /* diagnose_stall.c */
 void dlp_gather_stall(struct dlp_facts *facts);
 /* The training thread, as far as it is known; NULL = not at all. */

@@ -55,18 +55,32 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 		    facts->window_s);
 }
 
+static bool is_candidate(const struct dlp_verdict *verdict, enum dlp_cause cause)
+{
+	for (size_t i = 0; i < verdict->candidate_cnt; i++) {
+		if (verdict->candidate[i].cause == cause)
+			return true;
+	}
+	return false;
+}
+
 static void say_none(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
+	struct words gc = { "" };
+
+	if (is_candidate(verdict, DLP_CAUSE_GC_PAUSE))
+		SAY(&gc, ", but Python's garbage collector holds the training thread up for %s of it",
+		    PCT(dlp_gc_of_wall(facts)));
 	if (isnan(facts->idle) || facts->main_makes)
 		SAY(verdict,
 		    "Training waits only %s of the time for data: data loading is not the "
-		    "bottleneck.",
-		    PCT(facts->total));
+		    "bottleneck%s.",
+		    PCT(facts->total), gc.text);
 	else
 		SAY(verdict,
 		    "Training waits only %s of the time for data, and the workers are idle %s of "
-		    "theirs: data loading is not the bottleneck.",
-		    PCT(facts->total), PCT(facts->idle));
+		    "theirs: data loading is not the bottleneck%s.",
+		    PCT(facts->total), PCT(facts->idle), gc.text);
 }
 
 static double share_of(const struct dlp_facts *facts, unsigned int state)
@@ -259,6 +273,14 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		    "batch%s",
 		    share.text, per_batch_ms(facts, facts->cost[cause]), idle_too(facts).text);
 		return ret;
+	case DLP_CAUSE_GC_PAUSE:
+		if (isnan(dlp_gc_named(facts)->share))
+			break;
+		SAY(&ret,
+		    "%s of that goes into Python's garbage collector: it takes %s of the CPU time of %s",
+		    share.text, PCT(dlp_gc_named(facts)->share),
+		    dlp_gc_is_mains(facts) ? "the training thread inside GetNext" : "the workers");
+		return ret;
 	case DLP_CAUSE_GIL_CONTENTION:
 		if (!dlp_gil_is_mains(facts))
 			return production(facts, DLP_ST_GIL);
@@ -386,6 +408,9 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 	dlp_say_evidence(facts, verdict);
 	if (verdict->bottleneck == DLP_BN_INSUFFICIENT)
 		return;
+	/* what can be done is about what slows the training itself */
+	if (verdict->bottleneck == DLP_BN_NOT_DATA_LOADING && is_candidate(verdict, DLP_CAUSE_GC_PAUSE))
+		info = dlp_cause_info(DLP_CAUSE_GC_PAUSE);
 	for (size_t i = 0; i < DLP_ADVICE_MAX && info->advice[i].text; i++)
 		verdict->advice[verdict->advice_cnt++] = info->advice[i];
 }

@@ -242,11 +242,20 @@ static const struct dlp_cause_info causes[DLP_CAUSE_MAX] = {
 		},
 	},
 	[DLP_CAUSE_GC_PAUSE] = {
-		.state = NO_STATE, .where = DLP_WHERE_MAIN,
+		.state = NO_STATE, .where = DLP_WHERE_WORKERS,
 		.advice = {
-			{ "Call gc.freeze() after setting up, or gc.disable() and collect by hand at a "
-			  "moment that suits.",
-			  "If the pauses stay with gc.disable(), they are not the collector's." },
+			{ "Take what is there for good out of the collector's sight: gc.collect() and "
+			  "gc.freeze() once the dataset and the model are set up, before the workers "
+			  "are started.",
+			  "Call gc.disable() first thing (in worker_init_fn, too): if the time per step "
+			  "stays, it is not the collector." },
+			{ "Or collect more rarely: gc.set_threshold(100000, 50, 100), or gc.disable() and "
+			  "gc.collect() every so many steps.",
+			  "If memory grows without end, there are reference cycles that need it." },
+			{ "Keep fewer Python objects: numpy or torch arrays, Arrow, one buffer with "
+			  "offsets, instead of lists and dicts of objects.",
+			  "If len(gc.get_objects()) falls and the collector's share does not, something "
+			  "calls gc.collect() itself." },
 		},
 	},
 	[DLP_CAUSE_STRAGGLER_RANK] = {

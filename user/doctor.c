@@ -331,6 +331,10 @@ static void add_job(struct dlp_doctor *doctor, const struct dlp_doctor_facts *fa
 		  "the interpreter's lock was found in its memory",
 		  "the interpreter's lock was not found in its memory",
 		  "waits for the interpreter's lock count as lock");
+	add_plain(doctor, "job", "gc", target->gc.cnt && is_active(&facts->job, DLP_FEATURE_OTHERS),
+		  "the interpreter's garbage collector was found in its code",
+		  *target->gc_note ? target->gc_note : "no samples can be taken",
+		  "garbage collection counts as computing");
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */

@@ -89,6 +89,7 @@ static void try_session(const struct dlp_target *target, uint32_t without,
 		.long_wait_ns = DLP_NS_PER_S,
 		.ring_bytes = TRIAL_RING_BYTES,
 	};
+	const struct dlp_interpreter unknown = { 0 };
 	struct dlp_session_failure failure;
 	struct dlp_session *session;
 
@@ -98,7 +99,7 @@ static void try_session(const struct dlp_target *target, uint32_t without,
 		return;
 	}
 	ret->opened = true;
-	if (ret_seen && dlp_session_add(session, target->pid, 0, 0))
+	if (ret_seen && dlp_session_add(session, target->pid, &unknown))
 		ret_seen = NULL;
 	if (dlp_session_attach(session, &failure))
 		(void)snprintf(ret->failure, sizeof(ret->failure), "%s", failure.text);
@@ -109,9 +110,9 @@ static void try_session(const struct dlp_target *target, uint32_t without,
 	dlp_session_free(session);
 }
 
-static int ignore_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
+static int ignore_process(void *ctx, pid_t pid, const struct dlp_interpreter *python)
 {
-	(void)ctx, (void)pid, (void)gil_lo, (void)gil_hi;
+	(void)ctx, (void)pid, (void)python;
 	return 0;
 }
 

@@ -10,8 +10,10 @@
 
 #if defined(__x86_64__)
 #define NATIVE_MACHINE EM_X86_64
+#define RELATIVE R_X86_64_RELATIVE
 #elif defined(__aarch64__)
 #define NATIVE_MACHINE EM_AARCH64
+#define RELATIVE R_AARCH64_RELATIVE
 #else
 #error "only x86-64 and aarch64"
 #endif
@@ -127,6 +129,31 @@ int dlp_elf_scan(const struct dlp_elf *elf, uint64_t off, uint64_t bytes, const 
 		bytes -= step;
 	}
 	*ret_cnt = cnt;
+	return 0;
+}
+
+int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *ctx)
+{
+	_cleanup_free_ Elf64_Rela *chunk = malloc(DLP_ELF_CHUNK_BYTES);
+	uint64_t total = elf->rela_bytes / sizeof(*chunk);
+
+	if (!chunk)
+		return -ENOMEM;
+	for (uint64_t base = 0; base < total;) {
+		uint64_t cnt = DLP_ELF_CHUNK_BYTES / sizeof(*chunk);
+		int err;
+
+		cnt = total - base < cnt ? total - base : cnt;
+		err = dlp_elf_read(elf, elf->rela_off + base * sizeof(*chunk), chunk,
+				   cnt * sizeof(*chunk));
+		for (uint64_t i = 0; i < cnt && !err; i++) {
+			if (ELF64_R_TYPE(chunk[i].r_info) == RELATIVE)
+				err = fn(ctx, &chunk[i]);
+		}
+		if (err)
+			return err;
+		base += cnt;
+	}
 	return 0;
 }
 

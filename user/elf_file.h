@@ -66,4 +66,11 @@ int dlp_elf_read_addr(const struct dlp_elf *elf, uint64_t addr, void *buf, size_
 int dlp_elf_scan(const struct dlp_elf *elf, uint64_t off, uint64_t bytes, const void *needle,
 		 size_t needle_bytes, uint64_t *ret, size_t max, size_t *ret_cnt);
 
+/*
+ * Tells `fn` of every relocation of DT_RELA that puts an address of this file into a word of it.
+ * 0, what fn returned other than 0, or as dlp_elf_read.
+ */
+typedef int (*dlp_elf_rela_fn)(void *ctx, const Elf64_Rela *rela);
+int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *ctx);
+
 #endif /* DLP_ELF_FILE_H */

@@ -19,12 +19,6 @@
 /* Table entries of that name: pickle, marshal, json (a Python module, so none) and others' */
 #define ENTRIES_MAX 64
 
-#if defined(__x86_64__)
-#define RELATIVE R_X86_64_RELATIVE
-#else
-#define RELATIVE R_AARCH64_RELATIVE
-#endif
-
 struct entry {
 	uint64_t addr;
 	/* as the file has them, then as relocated */
@@ -127,41 +121,17 @@ static int find_entries_in_words(struct search *search)
 	return 0;
 }
 
-typedef int (*rela_fn)(struct search *search, const Elf64_Rela *rela);
-
-static int each_relative(struct search *search, rela_fn fn)
+static int add_relocated_entry(void *ctx, const Elf64_Rela *rela)
 {
-	const struct dlp_elf *elf = search->elf;
-	_cleanup_free_ Elf64_Rela *chunk = malloc(DLP_ELF_CHUNK_BYTES);
-	uint64_t total = elf->rela_bytes / sizeof(*chunk);
+	struct search *search = ctx;
 
-	if (!chunk)
-		return -ENOMEM;
-	for (uint64_t base = 0; base < total;) {
-		uint64_t cnt = DLP_ELF_CHUNK_BYTES / sizeof(*chunk);
-		int err;
-
-		cnt = total - base < cnt ? total - base : cnt;
-		err = dlp_elf_read(elf, elf->rela_off + base * sizeof(*chunk), chunk,
-				   cnt * sizeof(*chunk));
-		for (uint64_t i = 0; i < cnt && !err; i++) {
-			if (ELF64_R_TYPE(chunk[i].r_info) == RELATIVE)
-				err = fn(search, &chunk[i]);
-		}
-		if (err)
-			return err;
-		base += cnt;
-	}
-	return 0;
-}
-
-static int add_relocated_entry(struct search *search, const Elf64_Rela *rela)
-{
 	return is_string(search, (uint64_t)rela->r_addend) ? add_entry(search, rela->r_offset) : 0;
 }
 
-static int relocate_entry(struct search *search, const Elf64_Rela *rela)
+static int relocate_entry(void *ctx, const Elf64_Rela *rela)
 {
+	struct search *search = ctx;
+
 	for (size_t i = 0; i < search->entry_cnt; i++) {
 		struct entry *entry = &search->entry[i];
 
@@ -214,7 +184,7 @@ static int find_named(struct search *search, const char *name)
 	if (!err)
 		err = find_entries_in_words(search);
 	if (!err)
-		err = each_relative(search, add_relocated_entry);
+		err = dlp_elf_each_relative(elf, add_relocated_entry, search);
 	if (err)
 		return err;
 	for (size_t i = 0; i < search->entry_cnt; i++) {
@@ -224,7 +194,7 @@ static int find_named(struct search *search, const char *name)
 		(void)dlp_elf_read_addr(elf, entry->addr + search->meth_off, &entry->meth, 8);
 		(void)dlp_elf_read_addr(elf, entry->addr - ENTRY_BYTES, &entry->previous, 8);
 	}
-	return each_relative(search, relocate_entry);
+	return dlp_elf_each_relative(elf, relocate_entry, search);
 }
 
 static int fill(const struct dlp_elf *elf, uint64_t addr, const char *name, const char *table,

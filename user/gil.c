@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where the interpreter's global lock lies in any process of the job. */
+/* Where the interpreter and its global lock lie in any process of the job. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -20,16 +20,16 @@ static const struct dlp_proc_map *interpreter(const char *root, pid_t pid,
 	return dlp_mapped_find_path(maps, exe);
 }
 
-int dlp_target_gil(const char *root, pid_t pid, uint64_t *ret_lo, uint64_t *ret_hi)
+int dlp_target_interpreter(const char *root, pid_t pid, struct dlp_interpreter *ret)
 {
 	struct dlp_proc_maps maps _cleanup_maps_ = { 0 };
 	struct dlp_process_view view = { .root = root, .pid = pid, .maps = &maps };
 	struct dlp_mapped python = { 0 };
 	const struct dlp_proc_map *map;
 	struct dlp_elf_sym sym;
-	uint64_t bias;
 	int err;
 
+	*ret = (struct dlp_interpreter){ 0 };
 	err = dlp_proc_maps_read(root, pid, &maps);
 	if (err)
 		return err;
@@ -40,10 +40,11 @@ int dlp_target_gil(const char *root, pid_t pid, uint64_t *ret_lo, uint64_t *ret_
 	if (!err)
 		err = dlp_elf_find(python.elf, DLP_ELF_OBJECT, DLP_ELF_EXACT, "_PyRuntime", &sym);
 	if (!err)
-		err = dlp_mapped_bias(&view, &python, &bias);
+		err = dlp_mapped_bias(&view, &python, &ret->bias);
 	if (!err) {
-		*ret_lo = sym.addr + bias;
-		*ret_hi = *ret_lo + sym.size;
+		ret->gil_lo = sym.addr + ret->bias;
+		ret->gil_hi = ret->gil_lo + sym.size;
+		ret->file = dlp_mapped_file(map);
 	}
 	dlp_mapped_fini(&python);
 	return err;

@@ -9,7 +9,6 @@
 #include "dlprof/config.h"
 #include "proc_role.h"
 #include "procfs.h"
-#include "target.h"
 #include "util.h"
 
 /* As many as the kernel side's job table holds. */
@@ -97,15 +96,16 @@ int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx)
 	if (err && err != -ENOSPC)
 		return err;
 	for (size_t i = 0; i <= cnt; i++) {
-		uint64_t lo = 0, hi = 0;
+		struct dlp_interpreter python = { 0 };
 		struct proc *proc;
 
 		if (find(jobs, (uint32_t)pids[i]))
 			continue;
 		proc = append(jobs, (uint32_t)pids[i]);
 		if (proc)
-			proc->needs_lock = dlp_target_gil(jobs->root, pids[i], &lo, &hi) != 0;
-		err = add(ctx, pids[i], lo, hi);
+			proc->needs_lock =
+				dlp_target_interpreter(jobs->root, pids[i], &python) != 0;
+		err = add(ctx, pids[i], &python);
 		if (err)
 			return err;
 	}
@@ -186,15 +186,15 @@ int dlp_jobs_report(struct dlp_jobs *jobs, uint64_t now_ns, dlp_jobs_event_fn em
 {
 	for (size_t i = 0; i < jobs->cnt; i++) {
 		struct proc *proc = &jobs->proc[i];
-		uint64_t lo, hi;
+		struct dlp_interpreter python;
 		int err;
 
 		if (!proc->ended && !read_figures(jobs, proc))
 			proc->ended = true;
 		if (!proc->ended && proc->needs_lock && proc->reports < YOUNG_REPORTS &&
-		    !dlp_target_gil(jobs->root, (pid_t)proc->event.hdr.tgid, &lo, &hi)) {
+		    !dlp_target_interpreter(jobs->root, (pid_t)proc->event.hdr.tgid, &python)) {
 			proc->needs_lock = false;
-			err = add(ctx, (pid_t)proc->event.hdr.tgid, lo, hi);
+			err = add(ctx, (pid_t)proc->event.hdr.tgid, &python);
 			if (err)
 				return err;
 		}

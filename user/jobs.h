@@ -12,11 +12,12 @@
 #include <sys/types.h>
 
 #include "dlprof/event.h"
+#include "target.h"
 
 struct dlp_jobs;
 
 /* Told of each process: 0 or an error, which ends the call it came from. */
-typedef int (*dlp_jobs_add_fn)(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi);
+typedef int (*dlp_jobs_add_fn)(void *ctx, pid_t pid, const struct dlp_interpreter *python);
 typedef int (*dlp_jobs_event_fn)(void *ctx, const void *event, size_t bytes);
 
 /* 0 or -ENOMEM. `root` as in procfs.h, borrowed. */
@@ -24,7 +25,7 @@ int dlp_jobs_new(const char *root, pid_t trainer, struct dlp_jobs **ret);
 void dlp_jobs_free(struct dlp_jobs *jobs);
 /*
  * Looks for descendants of the trainer that are not known yet (the trainer itself included) and
- * tells `add` of each, with the place of its interpreter's lock where that could be found.
+ * tells `add` of each, with the place of its interpreter where that could be found.
  */
 int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx);
 /* Takes note of FORK, EXEC and EXIT events; others are ignored. */

@@ -21,6 +21,11 @@ const char *dlp_mapped_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+struct dlp_file_id dlp_mapped_file(const struct dlp_proc_map *map)
+{
+	return (struct dlp_file_id){ map->dev_major, map->dev_minor, map->inode };
+}
+
 static bool has_prefix(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));

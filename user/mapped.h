@@ -10,6 +10,7 @@
 
 #include "elf_file.h"
 #include "procfs.h"
+#include "target.h"
 
 /* Where all this is looked up. */
 struct dlp_process_view {
@@ -66,6 +67,8 @@ int dlp_mapped_check(const struct dlp_process_view *view, const struct dlp_mappe
  */
 int dlp_mapped_read_text(const struct dlp_process_view *view, const char *path, char *buf,
 			 size_t size, size_t *ret_bytes);
+
+struct dlp_file_id dlp_mapped_file(const struct dlp_proc_map *map);
 
 /* The part behind the last slash. */
 const char *dlp_mapped_base(const char *path);

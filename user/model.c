@@ -210,6 +210,9 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 	case DLP_EV_OTHER:
 		dlp_system_other(model, (const void *)hdr);
 		return 0;
+	case DLP_EV_GC:
+		dlp_gc(model, (const void *)hdr);
+		return 0;
 	default:
 		return 0;
 	}

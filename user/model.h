@@ -81,6 +81,12 @@ struct dlp_usage {
 	uint64_t minflt, utime_ns, stime_ns;
 };
 
+/* How often a thread was found on a CPU, and how often in the garbage collector. */
+struct dlp_gc_sums {
+	uint64_t samples, gc_samples;
+	uint64_t inside, gc_inside; /* parts of these: inside a GetNext */
+};
+
 /*
  * What a loader cost since the window opened, sums in nanoseconds: the difference of two readings
  * tells about the time between them. Of calls that ended in the window and were not nested.
@@ -108,6 +114,7 @@ struct dlp_loader_sums {
 	struct dlp_clock made; /* from each one's first batch on, idle included */
 	struct dlp_clock boot; /* before that, of those born in the window */
 	struct dlp_usage usage; /* along with `made` */
+	struct dlp_gc_sums gc;
 	uint64_t idle_full_ns; /* idle while the trainer did not wait for this loader */
 	uint64_t idle_wait_ns; /* idle although it did */
 	uint64_t made_cnt, made_ns; /* batches produced, and how long that took */
@@ -188,6 +195,7 @@ struct dlp_worker {
 	bool clock_valid;	/* false: no clock was read, the figures are unknown */
 	struct dlp_clock made;	/* part of it that its loader has been charged with, */
 	struct dlp_usage usage; /* likewise */
+	struct dlp_gc_sums gc;	/* samples 0 = not known */
 	bool charged;
 	uint64_t window_ns;	/* its lifetime in the window, by clock reads: equals the clock's sum */
 	uint64_t cpu_ns;	/* scheduler's CPU time of the main thread in the window */
@@ -207,6 +215,7 @@ struct dlp_thread {
 	uint64_t base_ns, read_ns; /* when these were read */
 	uint64_t base_cpu_ns, cpu_ns;
 	struct dlp_usage base_usage, usage;
+	struct dlp_gc_sums gc; /* in the window */
 	uint32_t exit_code; /* wait status, of a process's main thread that is dead */
 	struct dlp_thread_counts counts; /* newest, since the window opened */
 	uint64_t getnext_since_ns;	 /* in an unfinished GetNext since; 0 = no */

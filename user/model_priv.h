@@ -394,6 +394,9 @@ int dlp_identity_bind(struct dlp_model *model, const struct dlp_iterator *it,
 int dlp_identity_call(struct dlp_model *model, struct dlp_iterator *it, bool over, int64_t index);
 void dlp_identities_fini(struct dlp_model *model);
 
+/* model_gc.c */
+void dlp_gc(struct dlp_model *model, const struct dlp_ev_gc *ev);
+
 /* model_system.c */
 void dlp_system_apply(struct dlp_model *model, const struct dlp_ev_system *ev);
 void dlp_system_other(struct dlp_model *model, const struct dlp_ev_other *ev);

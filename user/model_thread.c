@@ -425,14 +425,14 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	struct dlp_thread *thread, *process;
 	struct dlp_worker *worker;
 	struct dlp_clock room;
-	int err;
+	int err = 0;
 
 	thread = dlp_thread_find(model, ev->hdr.tid);
 	/* of those never seen only a process's main thread matters: it may be a worker's */
 	if (!thread && main)
 		thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
 	if (!thread || thread->dead)
-		return 0;
+		return err;
 	read_unfinished(thread, ev, &read, &room);
 	err = take_reading(model, thread, &read);
 	if (err)

@@ -66,7 +66,7 @@ enum dlp_exit dlp_loop_failed(struct dlp_loop *loop, int err, char *error, size_
 enum dlp_exit dlp_loop_load(struct dlp_loop *loop, char *error, size_t error_size);
 enum dlp_exit dlp_loop_attach(struct dlp_loop *loop, char *error, size_t error_size);
 /* Of observe_window.c for observe_attach.c: a process of the job, and the window's first event. */
-int dlp_loop_add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi);
+int dlp_loop_add_process(void *ctx, pid_t pid, const struct dlp_interpreter *python);
 int dlp_loop_open_window(struct dlp_loop *loop);
 
 #endif /* DLP_OBSERVE_PRIV_H */

@@ -68,12 +68,12 @@ static int take(void *ctx, const void *data, size_t bytes)
 	return err == -ENOMEM ? err : 0;
 }
 
-int dlp_loop_add_process(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
+int dlp_loop_add_process(void *ctx, pid_t pid, const struct dlp_interpreter *python)
 {
 	struct dlp_loop *loop = ctx;
 
 	/* a full table is counted by the programs as well; the others are still observed */
-	(void)dlp_session_add(loop->session, pid, gil_lo, gil_hi);
+	(void)dlp_session_add(loop->session, pid, python);
 	return 0;
 }
 
@@ -143,7 +143,7 @@ int dlp_loop_gather(struct dlp_loop *loop)
 	err = emit_counters(loop);
 	if (err)
 		return err;
-	err = dlp_session_others(loop->session, take, loop);
+	err = dlp_session_samples(loop->session, take, loop);
 	if (err == -ENOMEM)
 		return err;
 	err = dlp_session_sweep(loop->session, take, loop);

@@ -118,12 +118,14 @@ fail:
 	return -1;
 }
 
-int dlp_session_add(struct dlp_session *session, pid_t tgid, uint64_t gil_lo, uint64_t gil_hi)
+int dlp_session_add(struct dlp_session *session, pid_t tgid, const struct dlp_interpreter *python)
 {
 	struct dlp_job job = {
 		.trainer = (uint32_t)session->opts.target->pid,
-		.gil_lo = gil_lo,
-		.gil_hi = gil_hi,
+		.gil_lo = python->gil_lo,
+		.gil_hi = python->gil_hi,
+		.gc_known = dlp_session_knows_gc(session, python),
+		.gc_bias = python->bias,
 	};
 	uint32_t key = (uint32_t)tgid;
 

@@ -46,8 +46,8 @@ typedef int (*dlp_sink_fn)(void *ctx, const void *event, size_t bytes);
  */
 int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **ret,
 		     struct dlp_session_failure *failure);
-/* Adds a process (trainer, or a descendant of it) to the job; its interpreter's lock may be unknown. */
-int dlp_session_add(struct dlp_session *session, pid_t tgid, uint64_t gil_lo, uint64_t gil_hi);
+/* Adds a process (trainer, or a descendant of it) to the job; its interpreter may be unknown. */
+int dlp_session_add(struct dlp_session *session, pid_t tgid, const struct dlp_interpreter *python);
 /* Attaches everything that was loaded. 0, or -1 with *failure filled. */
 int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *failure);
 void dlp_session_info(const struct dlp_session *session, struct dlp_session_info *ret);
@@ -69,9 +69,10 @@ int dlp_session_label(struct dlp_session *session, uint32_t label, uint32_t ever
 /*
  * Delivers DLP_EV_OTHERs: CPU time used by processes outside the job since attaching, all together
  * (tgid 0), then each of the up to 16 that have used most. Estimated by sampling each CPU that was
- * online when attaching; this process is left out. 0, -errno, or the sink's error.
+ * online when attaching; this process is left out. Then a DLP_EV_GC for each thread of the job that
+ * was sampled since the last call. 0, -errno, or the sink's error.
  */
-int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
+int dlp_session_samples(struct dlp_session *session, dlp_sink_fn sink, void *ctx);
 /*
  * Processes that are asked about and found to be kin are not told of there from now on: other ranks
  * of the job, which sessions of their own observe. What they used before is not taken back.

@@ -34,6 +34,7 @@ void dlp_session_attach_sampler(struct dlp_session *session)
 {
 	if (!(session->wanted & DLP_FEATURE_BIT(OTHERS)))
 		return;
+	dlp_session_put_gc(session);
 	session->sampler = calloc((size_t)session->cpus, sizeof(struct bpf_link *));
 	for (int cpu = 0; session->sampler && cpu < session->cpus; cpu++) {
 		struct bpf_link *link;
@@ -163,7 +164,7 @@ static size_t select_largest(uint32_t *tgid, struct dlp_other_use *other, size_t
 	return named;
 }
 
-int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
+int dlp_session_samples(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
 {
 	_cleanup_free_ struct dlp_other_use *other = calloc(DLP_OTHERS_MAX, sizeof(*other));
 	_cleanup_free_ uint32_t *tgid = calloc(DLP_OTHERS_MAX, sizeof(*tgid));
@@ -193,5 +194,6 @@ int dlp_session_others(struct dlp_session *session, dlp_sink_fn sink, void *ctx)
 		if (err)
 			return err;
 	}
-	return unread;
+	err = dlp_session_gc(session, now_ns, sink, ctx);
+	return err ? err : unread;
 }

@@ -91,4 +91,11 @@ int dlp_session_load(struct dlp_session *session, const struct dlp_kernel_facts 
 void dlp_session_attach_sampler(struct dlp_session *session);
 void dlp_session_free_sampler(struct dlp_session *session);
 
+/* session_gc.c: tells the sampler where the collector lies, before it is attached. */
+void dlp_session_put_gc(struct dlp_session *session);
+/* Does this process run the interpreter whose collector is known? */
+bool dlp_session_knows_gc(const struct dlp_session *session, const struct dlp_interpreter *python);
+/* Delivers and forgets what was counted: DLP_EV_GCs. 0, -errno, or the sink's error. */
+int dlp_session_gc(struct dlp_session *session, uint64_t now_ns, dlp_sink_fn sink, void *ctx);
+
 #endif /* DLP_SESSION_PRIV_H */

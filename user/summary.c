@@ -10,6 +10,7 @@
 
 #include "invoker.h"
 #include "loss.h"
+#include "split.h"
 #include "summary_priv.h"
 #include "util.h"
 
@@ -277,6 +278,28 @@ json_t *dlp_doc_verdict(struct dlp_doc *doc)
 	return object;
 }
 
+json_t *dlp_doc_share(uint64_t part, uint64_t all)
+{
+	return all ? dlp_json_ratio((double)part / (double)all) : json_null();
+}
+
+/* The garbage collector's part of the CPU time, by samples. */
+static json_t *collector(struct dlp_doc *doc)
+{
+	const struct dlp_thread *thread = dlp_split_thread(doc->model, doc->model->main_tid);
+	struct dlp_gc_sums gc = { 0 };
+	json_t *object = json_object();
+
+	if (thread)
+		gc = thread->gc;
+	dlp_doc_set(doc, object, "inside_share", dlp_doc_share(gc.gc_inside, gc.inside));
+	dlp_doc_set(doc, object, "outside_share",
+		    dlp_doc_share(gc.gc_samples - gc.gc_inside, gc.samples - gc.inside));
+	dlp_doc_set(doc, object, "inside_samples", dlp_json_known(gc.inside));
+	dlp_doc_set(doc, object, "outside_samples", dlp_json_known(gc.samples - gc.inside));
+	return object;
+}
+
 static json_t *training_thread(struct dlp_doc *doc)
 {
 	const struct dlp_model *model = doc->model;
@@ -287,6 +310,7 @@ static json_t *training_thread(struct dlp_doc *doc)
 		    model->main_valid ? dlp_doc_states(doc, &model->main_inside) : json_null());
 	dlp_doc_set(doc, object, "outside",
 		    model->main_valid ? dlp_doc_states(doc, &model->main_outside) : json_null());
+	dlp_doc_set(doc, object, "gc", collector(doc));
 	return object;
 }
 

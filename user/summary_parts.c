@@ -319,6 +319,9 @@ json_t *dlp_doc_workers(struct dlp_doc *doc)
 						  json_null());
 		dlp_doc_set(doc, entry, "cpu_us",
 			    worker->clock_valid ? dlp_json_us(worker->cpu_ns) : json_null());
+		dlp_doc_set(doc, entry, "gc_share",
+			    dlp_doc_share(worker->gc.gc_samples, worker->gc.samples));
+		dlp_doc_set(doc, entry, "gc_samples", dlp_json_known(worker->gc.samples));
 		set_proc(doc, entry, worker);
 		dlp_doc_push(doc, array, entry);
 	}

@@ -36,6 +36,8 @@ json_t *dlp_json_text(const char *text); /* untrusted; null for NULL and "" */
 /* In microseconds; null for an empty histogram. */
 json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
 json_t *dlp_doc_longest(const struct dlp_hist *hist);
+/* part / all; null where `all` is 0. */
+json_t *dlp_doc_share(uint64_t part, uint64_t all);
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 /* The whole document, and its verdict. */
 json_t *dlp_doc_summary(struct dlp_doc *doc);

@@ -60,6 +60,8 @@ static void add_pool(const struct dlp_model *model, struct dlp_clock *pool)
 
 void dlp_sums_take(const struct dlp_model *model, struct dlp_sums *ret)
 {
+	const struct dlp_thread *thread;
+
 	memset(ret, 0, sizeof(*ret));
 	ret->from_ns = model->start_ns;
 	ret->to_ns = model->end_ns;
@@ -68,6 +70,9 @@ void dlp_sums_take(const struct dlp_model *model, struct dlp_sums *ret)
 	ret->calls = model->getnext_cnt;
 	ret->inside = model->main_inside;
 	ret->outside = model->main_outside;
+	thread = dlp_split_thread(model, model->main_tid);
+	if (thread)
+		ret->main_gc = thread->gc;
 	add_pool(model, &ret->pool);
 	ret->system_from = model->system.first;
 	ret->system_to = model->system.last;
@@ -86,6 +91,7 @@ void dlp_sums_since(struct dlp_sums *to, const struct dlp_sums *from)
 	clock_less(&to->inside, &from->inside);
 	clock_less(&to->outside, &from->outside);
 	clock_less(&to->pool, &from->pool);
+	words_less(&to->main_gc, &from->main_gc, sizeof(to->main_gc) / sizeof(uint64_t));
 	to->system_from = from->system_to;
 	to->others_ns = less(to->others_ns, from->others_ns);
 	for (size_t i = 0; i < from->loader_cnt; i++)

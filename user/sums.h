@@ -14,6 +14,7 @@ struct dlp_sums {
 	bool main_valid;	 /* the training thread's clock was read */
 	uint64_t exposed_ns, calls;
 	struct dlp_clock inside, outside; /* training thread, in GetNext and out of it */
+	struct dlp_gc_sums main_gc;	  /* of the training thread */
 	struct dlp_clock pool;		  /* other threads of the workers, all together */
 	struct dlp_ev_system system_from, system_to; /* at both ends; hdr.size 0 = unknown */
 	bool others_valid;

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "elf_gc.h"
 #include "elf_sym.h"
 #include "mapped.h"
 #include "probes.h"
@@ -240,6 +241,29 @@ static void find_gil(struct inspection *in)
 	in->target->gil_hi = in->target->gil_lo + sym.size;
 }
 
+static void find_gc(struct inspection *in)
+{
+	const struct dlp_mapped *python = &in->sources.python;
+	struct dlp_target *target = in->target;
+	int err = -ENOENT;
+
+	if (in->sources.is_free_threaded) {
+		(void)snprintf(target->gc_note, sizeof(target->gc_note),
+			       "a free-threaded Python collects by other functions");
+		return;
+	}
+	if (python->elf)
+		err = dlp_elf_find_gc(python->elf, &target->gc);
+	if (err) {
+		target->gc.cnt = 0;
+		(void)snprintf(target->gc_note, sizeof(target->gc_note),
+			       "the interpreter's garbage collector was not found in its code (%s)",
+			       err == -ENOENT ? "no such function" : strerror(-err));
+		return;
+	}
+	target->python_file = dlp_mapped_file(python->map);
+}
+
 static int inspect(struct inspection *in)
 {
 	struct dlp_probe_sources *sources = &in->sources;
@@ -271,6 +295,7 @@ static int inspect(struct inspection *in)
 	dlp_probes_queue(sources, target);
 	dlp_probes_iterator(sources, target);
 	find_gil(in);
+	find_gc(in);
 	/* everything above was read through the pid: was it one process all the time? */
 	if (dlp_proc_stat(sources->view.root, target->pid, &stat) ||
 	    stat.start_ticks != target->start_ticks)

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dlprof/config.h"
+
 struct dlp_version {
 	int major, minor, micro; /* major 0 = unknown */
 	char text[48];		 /* as the package says it, "2.13.0+cpu"; "" = unknown */
@@ -43,6 +45,19 @@ struct dlp_probe {
 
 enum dlp_scope_kind { DLP_SCOPE_KIND_NONE = 0, DLP_SCOPE_KIND_A, DLP_SCOPE_KIND_B, DLP_SCOPE_KIND_C };
 
+/* A mapped file, as /proc/PID/maps tells it; inode 0 = none. */
+struct dlp_file_id {
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+};
+
+/* The interpreter in a process's memory; 0 = not known. */
+struct dlp_interpreter {
+	uint64_t gil_lo, gil_hi; /* _PyRuntime */
+	uint64_t bias;		 /* from addresses in its file to those in memory */
+	struct dlp_file_id file;
+};
+
 struct dlp_target {
 	pid_t pid;
 	char comm[16];		/* untrusted, like cmdline */
@@ -51,6 +66,8 @@ struct dlp_target {
 	struct dlp_version python, torch;
 	char container[80];	/* id from its cgroup path; "" = none */
 	uint64_t gil_lo, gil_hi; /* _PyRuntime in its memory; 0 = not found */
+	struct dlp_file_id python_file; /* the interpreter's */
+	struct dlp_gc_code gc;		/* its garbage collector; cnt 0 = not found */
 	enum dlp_scope_kind scope_kind;
 	uint32_t op_args_param;	/* B: 4 = rcx, 5 = r8 */
 	uint32_t op_exit_delta;	/* B: 1 or 2 */
@@ -60,6 +77,7 @@ struct dlp_target {
 	/* When a probe point was not found: one line why, "" = it was. */
 	char queue_note[200];
 	char iterator_note[200];
+	char gc_note[200];
 };
 
 enum dlp_target_err {
@@ -89,9 +107,9 @@ int dlp_target_open(const char *root, pid_t pid, struct dlp_target *ret,
 		    struct dlp_target_failure *failure);
 
 /*
- * Where the interpreter's runtime structure (_PyRuntime, which holds the global lock) lies in the
- * memory of a process: 0, -ENOENT when it has none (yet), or as procfs.h says.
+ * Where the interpreter and its runtime structure (_PyRuntime, which holds the global lock) lie in
+ * the memory of a process: 0, -ENOENT when it has none (yet), or as procfs.h says.
  */
-int dlp_target_gil(const char *root, pid_t pid, uint64_t *ret_lo, uint64_t *ret_hi);
+int dlp_target_interpreter(const char *root, pid_t pid, struct dlp_interpreter *ret);
 
 #endif /* DLP_TARGET_H */

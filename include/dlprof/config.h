@@ -23,6 +23,10 @@
 #define DLP_PIPES_MAX 4096
 /* Processes outside the job that have used a CPU. */
 #define DLP_OTHERS_MAX 4096
+/* Functions of an interpreter that run only while it collects garbage, neighbours merged: about 120. */
+#define DLP_GC_RANGES_MAX 512
+/* Threads that are sampled in an interval: main threads and those that iterate a DataLoader. */
+#define DLP_GC_THREADS_MAX 4096
 /* Block requests in flight; 128 per hardware queue is a usual device limit. */
 #define DLP_REQS_MAX 8192
 
@@ -106,9 +110,28 @@ struct dlp_config {
 /* Value of the job table, keyed by tgid. */
 struct dlp_job {
 	__u32 trainer;	/* tgid of the trainer this process belongs to */
-	__u32 rsvd;
+	__u32 gc_known; /* it runs the interpreter that struct dlp_gc_code is of */
 	__u64 gil_lo;	/* [gil_lo, gil_hi): _PyRuntime in this process; 0 = unknown */
 	__u64 gil_hi;
+	__u64 gc_bias; /* from that interpreter's addresses in its file to those in memory */
+};
+
+/* Where the interpreter's garbage collector lies: ascending, apart from each other. */
+struct dlp_gc_code {
+	__u32 cnt;
+	__u32 rsvd;
+	struct dlp_gc_range {
+		__u32 lo, hi; /* [lo, hi), addresses as in the file */
+	} range[DLP_GC_RANGES_MAX];
+};
+
+/* How often a thread was found on a CPU since this was last read. */
+struct dlp_gc_use {
+	__u32 tgid;
+	__u32 samples;	       /* all */
+	__u32 gc_samples;      /* in the collector */
+	__u32 inside;	       /* of samples: inside a GetNext */
+	__u32 gc_inside;       /* of gc_samples: likewise */
 };
 
 /* Which scopes of a label are sent: value of the control table, indexed by the label's id. */

@@ -55,7 +55,8 @@ enum dlp_state {
 	X(241, COUNTERS, dlp_ev_counters)                                                          \
 	X(242, PROC, dlp_ev_proc)                                                                  \
 	X(243, SYSTEM, dlp_ev_system)                                                              \
-	X(244, OTHER, dlp_ev_other)
+	X(244, OTHER, dlp_ev_other)                                                                \
+	X(245, GC, dlp_ev_gc)
 
 enum dlp_ev_kind {
 #define X(number, NAME, type) DLP_EV_##NAME = number,
@@ -334,6 +335,18 @@ struct dlp_ev_other {
 	char comm[16]; /* untrusted */
 };
 
+/*
+ * Made by user space: how often a thread of the job (hdr.tid) was found on a CPU since its last such
+ * event, and how often in Python's garbage collector. No event: not on a CPU, or not known.
+ */
+struct dlp_ev_gc {
+	struct dlp_ev_hdr hdr;
+	__u32 samples;
+	__u32 gc_samples;
+	__u32 inside;	 /* of samples: inside a GetNext */
+	__u32 gc_inside; /* of gc_samples: likewise */
+};
+
 #define DLP_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), #type " changed its size")
 #define DLP_ASSERT_OFFSET(type, field, bytes) \
@@ -364,5 +377,6 @@ DLP_ASSERT_SIZE(dlp_ev_counters, 328);
 DLP_ASSERT_SIZE(dlp_ev_proc, 96);
 DLP_ASSERT_SIZE(dlp_ev_system, 216);
 DLP_ASSERT_SIZE(dlp_ev_other, 56);
+DLP_ASSERT_SIZE(dlp_ev_gc, 40);
 
 #endif /* DLPROF_EVENT_H */

@@ -135,6 +135,9 @@ static void add_probe(struct dlp_target *target, enum dlp_probe_id id, const voi
 	snprintf(probe->symbol, sizeof(probe->symbol), "%s", symbol);
 }
 
+/* Any file, the same for the target and what runs it. */
+static const struct dlp_file_id a_file = { .dev_major = 8, .dev_minor = 1, .inode = 4711 };
+
 void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup *setup)
 {
 	memset(target, 0, sizeof(*target));
@@ -143,6 +146,11 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 	target->op_args_param = setup->probes & BT_PROBE_OP5 ? 5 : 4;
 	target->op_exit_delta = setup->exit_delta ? setup->exit_delta : 1;
 	target->str_data_off = setup->str_data_off ? setup->str_data_off : 48;
+	if (setup->gc_lo) {
+		target->gc.cnt = 1;
+		target->gc.range[0].hi = (uint32_t)(setup->gc_hi - setup->gc_lo);
+		target->python_file = a_file;
+	}
 	if (setup->probes & BT_PROBE_SCOPE) {
 		add_probe(target, DLP_PROBE_SCOPE_ENTER, (void *)bt_point_enter, "enter");
 		add_probe(target, DLP_PROBE_SCOPE_EXIT, (void *)bt_point_exit, "exit");
@@ -182,6 +190,12 @@ bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup)
 		.ring_bytes = setup->ring_bytes ? setup->ring_bytes : 4u << 20,
 	};
 
+	const struct dlp_interpreter unknown = { 0 };
+	const struct dlp_interpreter python = { .gil_lo = setup->gil_lo,
+						.gil_hi = setup->gil_hi,
+						.bias = (uintptr_t)setup->gc_lo,
+						.file = a_file };
+
 	bt_target_init(&job->target, job->trainer, setup);
 	if (!(setup->probes & (BT_PROBE_SCOPE | BT_PROBE_OP | BT_PROBE_OP5)))
 		opts.without |= DLP_FEATURE_BIT(SCOPES);
@@ -194,12 +208,12 @@ bool bt_job_observe(struct bt_job *job, const struct bt_setup *setup)
 		job->session = NULL;
 		return refuse(job);
 	}
-	if (dlp_session_add(job->session, job->trainer, setup->gil_lo, setup->gil_hi)) {
+	if (dlp_session_add(job->session, job->trainer, &python)) {
 		snprintf(job->failure.text, sizeof(job->failure.text), "the job table took no process");
 		return refuse(job);
 	}
 	for (size_t i = 0; i < setup->more_cnt; i++)
-		dlp_session_add(job->session, setup->more[i], 0, 0);
+		dlp_session_add(job->session, setup->more[i], &unknown);
 	if (dlp_session_attach(job->session, &job->failure))
 		return refuse(job);
 	if (!(setup->without & DLP_FEATURE_BIT(CLOCK_ITER)))
@@ -289,7 +303,7 @@ void bt_sweep(struct bt_job *job)
 
 void bt_others(struct bt_job *job)
 {
-	assert_int_equal(dlp_session_others(job->session, keep, job), 0);
+	assert_int_equal(dlp_session_samples(job->session, keep, job), 0);
 }
 
 struct bt_event *bt_find(struct bt_job *job, uint32_t kind, pid_t tid, size_t nth)

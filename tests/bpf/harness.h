@@ -56,6 +56,7 @@ struct bt_event {
 		struct dlp_ev_exec exec;
 		struct dlp_ev_exit exit;
 		struct dlp_ev_other other;
+		struct dlp_ev_gc gc;
 	};
 };
 
@@ -76,6 +77,7 @@ struct bt_setup {
 	uint32_t ring_bytes; /* 0 = 4 MiB */
 	uint64_t long_wait_ns; /* 0 = 1 ms */
 	uint64_t gil_lo, gil_hi;
+	const char *gc_lo, *gc_hi; /* code that counts as the garbage collector; NULL = none */
 	uint32_t str_data_off; /* 0 = 48 */
 	uint32_t exit_delta;   /* 0 = 1 */
 	const pid_t *more;     /* processes of the job that are there before the session */

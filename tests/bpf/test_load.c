@@ -291,7 +291,7 @@ static void check_without(uint32_t without)
 	} else {
 		assert_int_equal(dlp_session_sweep(job.session, NULL, NULL), -EOPNOTSUPP);
 	}
-	assert_int_equal(dlp_session_others(job.session, ignore, NULL),
+	assert_int_equal(dlp_session_samples(job.session, ignore, NULL),
 			 want & DLP_FEATURE_BIT(OTHERS) ? 0 : -EOPNOTSUPP);
 	bt_job_close(&job);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Who else uses the CPUs: the sampler's estimate for busy processes outside the job against the
- * scheduler's own account of them. The job's processes, its kin and the observer are not among
- * them.
+ * scheduler's own account of them. The job's processes, its kin and the observer are not among them:
+ * of the job's the sampler tells how much they collect garbage.
  */
 #include "harness.h"
 
@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 /* Whole seconds of CPU, by 47 samples a second: their number is known to 1 or 2 %. */
@@ -241,6 +242,124 @@ static void largest_first(void **state)
 	assert_true(job.event[0].other.samples >= named);
 }
 
+/* A section of its own has a beginning and an end. */
+#define COLLECTOR __attribute__((noinline, section("bt_collector")))
+extern const char __start_bt_collector[], __stop_bt_collector[];
+
+COLLECTOR static void collect(void)
+{
+	for (volatile unsigned int i = 0; i < 2000000; i++)
+		;
+}
+
+static __attribute__((noinline)) void compute(void)
+{
+	for (volatile unsigned int i = 0; i < 2000000; i++)
+		;
+}
+
+/* Shared with the job's processes: what each of the two spent where, ns. */
+struct spent {
+	uint64_t collected_ns, all_ns;
+};
+
+/* 3 s of CPU time, a good part of it in the collector. */
+static void collect_and_compute(struct spent *spent)
+{
+	uint64_t first_ns = bt_cpu_ns();
+
+	while (spent->all_ns < 3 * DLP_NS_PER_S) {
+		uint64_t from_ns = bt_cpu_ns();
+
+		collect();
+		collect();
+		spent->collected_ns += bt_cpu_ns() - from_ns;
+		compute();
+		spent->all_ns = bt_cpu_ns() - first_ns;
+	}
+}
+
+static void in_the_child(void *arg)
+{
+	collect_and_compute((struct spent *)arg + 1);
+}
+
+static void collect_in_both(void *arg)
+{
+	pid_t worker = bt_fork(in_the_child, arg);
+
+	collect_and_compute(arg);
+	bt_reap(worker);
+}
+
+static struct dlp_ev_gc gc_of(pid_t tgid, bool other)
+{
+	struct dlp_ev_gc sum = { 0 };
+
+	for (size_t i = 0; i < job.event_cnt; i++) {
+		const struct dlp_ev_gc *ev = &job.event[i].gc;
+
+		if (ev->hdr.kind != DLP_EV_GC || other == (ev->hdr.tgid == (uint32_t)tgid))
+			continue;
+		assert_int_equal(ev->hdr.tid, ev->hdr.tgid);
+		sum.samples += ev->samples;
+		sum.gc_samples += ev->gc_samples;
+		sum.inside += ev->inside;
+	}
+	return sum;
+}
+
+static void expect_share(const struct dlp_ev_gc *gc, const struct spent *spent)
+{
+	double wanted = (double)spent->collected_ns / (double)spent->all_ns;
+	double share = (double)gc->gc_samples / (double)gc->samples;
+
+	print_message("# %u of %u samples: %.3f, by CPU time %.3f\n", gc->gc_samples, gc->samples,
+		      share, wanted);
+	/* 141 samples are to come; 0.2 is some five standard errors of a share of so many */
+	assert_in_range(gc->samples, 90, 190);
+	assert_true(share > wanted - 0.2 && share < wanted + 0.2);
+	assert_int_equal(gc->inside, 0);
+}
+
+/* The trainer's samples, and those of a child that was forked after attaching. */
+static void collecting_is_told_apart(void **state)
+{
+	const struct bt_setup setup = { .probes = BT_PROBE_SCOPE,
+					.gc_lo = __start_bt_collector,
+					.gc_hi = __stop_bt_collector };
+	struct spent *spent = mmap(NULL, 2 * sizeof(*spent), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct dlp_ev_gc gc;
+
+	(void)state;
+	assert_ptr_not_equal(spent, MAP_FAILED);
+	bt_job_open(&job, &setup);
+	bt_begin(&job, collect_in_both, spent);
+	bt_end(&job);
+	bt_others(&job);
+	gc = gc_of(job.trainer, false);
+	expect_share(&gc, &spent[0]);
+	gc = gc_of(job.trainer, true);
+	expect_share(&gc, &spent[1]);
+	/* taken out: the next call tells of what came since */
+	bt_clear(&job);
+	bt_others(&job);
+	assert_true(gc_of(job.trainer, false).samples < 10);
+	munmap(spent, 2 * sizeof(*spent));
+}
+
+/* Another interpreter than the target's: not known, so not counted. */
+static void unknown_is_not_counted(void **state)
+{
+	(void)state;
+	open_job();
+	bt_begin(&job, burn, NULL);
+	bt_end(&job);
+	bt_others(&job);
+	assert_int_equal(bt_count(&job, DLP_EV_GC, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +367,8 @@ int main(void)
 		cmocka_unit_test_teardown(kin_are_no_strangers, close_job),
 		cmocka_unit_test_teardown(the_job_and_the_observer_are_left_out, close_job),
 		cmocka_unit_test_teardown(largest_first, close_job),
+		cmocka_unit_test_teardown(collecting_is_told_apart, close_job),
+		cmocka_unit_test_teardown(unknown_is_not_counted, close_job),
 	};
 
 	return cmocka_run_group_tests_name("others", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "elf_gc.h"
 #include "elf_method.h"
 #include "insn.h"
 #include "util.h"
@@ -66,6 +67,22 @@ static void elf_look_at_code(const struct dlp_elf *elf, const struct dlp_elf_sym
 				      &target);
 }
 
+/* What the sampler halves its way through must be in order. */
+static void elf_look_for_gc(const struct dlp_elf *elf)
+{
+	static struct dlp_gc_code code;
+
+	if (dlp_elf_find_gc(elf, &code))
+		return;
+	if (code.cnt > DLP_GC_RANGES_MAX)
+		abort();
+	for (uint32_t i = 0; i < code.cnt; i++) {
+		if (code.range[i].lo >= code.range[i].hi ||
+		    (i && code.range[i].lo <= code.range[i - 1].hi))
+			abort();
+	}
+}
+
 static void elf_look_up(const struct dlp_elf *elf)
 {
 	static const char *const names[] = { "enter", "loads", "_Py", "" };
@@ -82,6 +99,7 @@ static void elf_look_up(const struct dlp_elf *elf)
 	}
 	if (!dlp_elf_find_pickle_loads(elf, &sym))
 		elf_look_at_code(elf, &sym);
+	elf_look_for_gc(elf);
 	(void)dlp_elf_scan(elf, 0, elf->bytes, "loads", 6, found, DLP_ARRAY_SIZE(found), &cnt);
 }
 

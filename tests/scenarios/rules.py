@@ -52,6 +52,14 @@ def figure(fold, path, op, bound):
     return rule
 
 
+def candidate(cause, op, bound):
+    """The share that a cause has among the candidates."""
+    def rule(summary):
+        found = [c["share"] for c in summary["verdict"]["candidates"] if c["cause"] == cause]
+        return compared(f"candidate {cause}", found[0] if found else 0, op, bound)
+    return rule
+
+
 def count(path, op, bound):
     return lambda summary: compared(f"number of {path}", len(values(summary, path)), op, bound)
 

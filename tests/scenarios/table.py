@@ -7,4 +7,5 @@ import cases_process  # noqa: F401
 import cases_healthy  # noqa: F401
 import cases_mixed  # noqa: F401
 import cases_hard  # noqa: F401
+import cases_gc  # noqa: F401
 from registry import SCENARIOS  # noqa: F401

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One more with .eh_frame_hdr. */
 #define PHDR_CNT 5
 #define FILE_BYTES 0x20000u
 
@@ -177,9 +178,34 @@ static Elf64_Phdr load(uint32_t flags, uint64_t off, uint64_t addr, uint64_t byt
 			     .p_align = 0x1000 };
 }
 
+/* At the end of the rodata: version 1, pcrel|sdata4, udata4, datarel|sdata4, then the table. */
+static void place_frames(struct elf_build *build)
+{
+	const int32_t head[3] = { 0x3b031b01, 0, (int32_t)build->start_cnt };
+	size_t bytes = sizeof(head) + build->start_cnt * 8, off = ELF_PART_BYTES - bytes;
+	uint64_t addr = ELF_RODATA + off;
+
+	memcpy(build->rodata + off, head, sizeof(head));
+	for (size_t i = 0; i < build->start_cnt; i++) {
+		const int32_t entry[2] = { (int32_t)(ELF_TEXT + build->start[i] - addr), 0 };
+
+		memcpy(build->rodata + off + sizeof(head) + i * 8, entry, sizeof(entry));
+	}
+	build->frame_off = ELF_RODATA_OFF + off;
+	elf_build_phdr(build)[PHDR_CNT] = (Elf64_Phdr){
+		.p_type = PT_GNU_EH_FRAME,
+		.p_flags = PF_R,
+		.p_offset = build->frame_off,
+		.p_vaddr = addr,
+		.p_filesz = bytes,
+		.p_memsz = bytes,
+	};
+}
+
 void elf_build(struct elf_build *build)
 {
-	struct layout layout = { .at = sizeof(Elf64_Ehdr) + PHDR_CNT * sizeof(Elf64_Phdr) };
+	size_t phdr_cnt = PHDR_CNT + (build->start_cnt > 0);
+	struct layout layout = { .at = sizeof(Elf64_Ehdr) + phdr_cnt * sizeof(Elf64_Phdr) };
 	Elf64_Phdr *phdr;
 
 	build->bytes = calloc(1, FILE_BYTES);
@@ -193,7 +219,7 @@ void elf_build(struct elf_build *build)
 		.e_version = EV_CURRENT,
 		.e_ehsize = sizeof(Elf64_Ehdr),
 		.e_phoff = sizeof(Elf64_Ehdr),
-		.e_phnum = PHDR_CNT,
+		.e_phnum = (uint16_t)phdr_cnt,
 		.e_phentsize = sizeof(Elf64_Phdr),
 	};
 	phdr = elf_build_phdr(build);
@@ -201,6 +227,8 @@ void elf_build(struct elf_build *build)
 	phdr[1] = load(PF_R | PF_X, ELF_TEXT_OFF, ELF_TEXT, ELF_PART_BYTES, 0);
 	phdr[2] = load(PF_R | PF_W, ELF_DATA_OFF, ELF_DATA, ELF_PART_BYTES, 0x1000);
 	phdr[3] = load(PF_R, ELF_RODATA_OFF, ELF_RODATA, ELF_PART_BYTES, 0);
+	if (build->start_cnt)
+		place_frames(build);
 	place_symbols(build, &layout, true);
 	place_hash(build, &layout);
 	layout.rela = place(build, &layout, build->rela, build->rela_cnt * sizeof(build->rela[0]));

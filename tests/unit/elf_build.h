@@ -48,6 +48,9 @@ struct elf_build {
 	uint8_t text[ELF_PART_BYTES], data[ELF_PART_BYTES], rodata[ELF_PART_BYTES];
 	Elf64_Rela rela[64];
 	size_t rela_cnt;
+	/* beginnings of functions in the text, for .eh_frame_hdr in the rodata; 0 = there is none */
+	uint32_t start[32];
+	size_t start_cnt;
 	uint16_t type;	      /* 0 = ET_DYN */
 	bool has_no_sections; /* as sstrip leaves it */
 	bool has_sysv_hash;   /* DT_HASH, else DT_GNU_HASH */
@@ -58,6 +61,7 @@ struct elf_build {
 	size_t shdr_off; /* section headers, ELF_SH_* gives the order */
 	size_t dynamic_off;
 	size_t hash_off;
+	size_t frame_off; /* of .eh_frame_hdr */
 };
 
 enum {

@@ -79,7 +79,7 @@ static void test_sizes(void **unused)
 
 static void test_unknown(void **unused)
 {
-	static const unsigned int unknown[] = { 0, 5, 19, 63, 245, 255, 4096, 65535 };
+	static const unsigned int unknown[] = { 0, 5, 19, 63, 250, 255, 4096, 65535 };
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
@@ -166,6 +166,9 @@ static void test_print_made_here(void **unused)
 	struct dlp_ev_other other = { .hdr = { .size = sizeof(other), .kind = DLP_EV_OTHER,
 					       .tgid = 99 },
 				      .cpu_ns = 5, .samples = 6 };
+	struct dlp_ev_gc gc = { .hdr = { .size = sizeof(gc), .kind = DLP_EV_GC, .tgid = 9,
+					 .tid = 10 },
+				.samples = 4, .gc_samples = 3, .inside = 2, .gc_inside = 1 };
 	struct dlp_ev_proc proc = { .hdr = { .size = sizeof(proc), .kind = DLP_EV_PROC },
 				    .cpus = 2, .threads = 3, .ended = 1, .minflt = 7 };
 
@@ -181,6 +184,8 @@ static void test_print_made_here(void **unused)
 	memcpy(other.comm, "neighbour\n\tjob 1", 16);
 	assert_has(print(&other), "kind=OTHER\ttgid=99\ttid=0\tcpu=0\tcomm=neighbour??job 1"
 				  "\tcpu_time=5\tsamples=6\n");
+	assert_has(print(&gc), "kind=GC\ttgid=9\ttid=10\tcpu=0\tsamples=4\tgc_samples=3\tinside=2"
+			       "\tgc_inside=1\n");
 	assert_has(print(&proc), "\tcpus=2\t");
 	assert_has(print(&proc), "\tthreads=3\tended=1\tminflt=7\n");
 }

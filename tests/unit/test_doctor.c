@@ -51,7 +51,8 @@ static void add_job(void)
 {
 	facts.pid = 77;
 	facts.target = (struct dlp_target){
-		.pid = 77, .comm = "python\033[31m", .gil_lo = 1, .gil_hi = 2
+		.pid = 77, .comm = "python\033[31m", .gil_lo = 1, .gil_hi = 2,
+		.gc = { .cnt = 1 }
 	};
 	facts.target.python = (struct dlp_version){ 3, 11, 7, "3.11.7" };
 	facts.target.torch = (struct dlp_version){ 2, 13, 0, "2.13.0+cpu" };
@@ -275,12 +276,15 @@ static void test_job_lacks(void **state)
 	facts.job.info.active |= DLP_FEATURE_BIT(QUEUE_SYSCALL);
 	(void)snprintf(facts.target.queue_note, sizeof(facts.target.queue_note), "stripped");
 	facts.target.gil_hi = 0;
+	facts.target.gc.cnt = 0;
+	(void)snprintf(facts.target.gc_note, sizeof(facts.target.gc_note), "no such function");
 	facts.target.torch = (struct dlp_version){ 0 };
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_true(doctor.observable);
 	expect("job", "iterators", DLP_DOCTOR_MISSING, "musl", "iterator begins");
 	expect("job", "queue-uprobe", DLP_DOCTOR_FALLBACK, "stripped", "cheap");
 	expect("job", "gil", DLP_DOCTOR_MISSING, "not found", "count as lock");
+	expect("job", "gc", DLP_DOCTOR_MISSING, "no such function", "counts as computing");
 	expect("job", "torch", DLP_DOCTOR_MISSING, "unknown", "releases");
 	expect("kernel", "queue-uprobe", DLP_DOCTOR_OK, "", "");
 	refuse(&facts.job, DLP_FEATURE_SCOPES, "no probe point");

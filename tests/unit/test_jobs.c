@@ -52,11 +52,11 @@ static int end(void **state)
 	return 0;
 }
 
-static int on_add(void *ctx, pid_t pid, uint64_t gil_lo, uint64_t gil_hi)
+static int on_add(void *ctx, pid_t pid, const struct dlp_interpreter *python)
 {
 	(void)ctx;
 	/* no interpreter is mapped in the tree */
-	assert_int_equal(gil_lo | gil_hi, 0);
+	assert_int_equal(python->gil_lo | python->gil_hi | python->file.inode, 0);
 	assert_true(added_cnt < DLP_ARRAY_SIZE(added));
 	added[added_cnt++] = pid;
 	return 0;

@@ -183,6 +183,11 @@ static const struct field fields[] = {
 	FIELD(dlp_ev_other, cpu_ns),
 	FIELD(dlp_ev_other, samples),
 	FIELD(dlp_ev_other, comm),
+	FIELD(dlp_ev_gc, hdr),
+	FIELD(dlp_ev_gc, samples),
+	FIELD(dlp_ev_gc, gc_samples),
+	FIELD(dlp_ev_gc, inside),
+	FIELD(dlp_ev_gc, gc_inside),
 };
 
 static const struct record records[] = {

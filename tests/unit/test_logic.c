@@ -157,6 +157,28 @@ static void big_endian(void **state)
 	assert_int_equal(dlp_be32(high), 0xfffffffe);
 }
 
+/* Every table size, each edge of each range and what is beside it. */
+static void collector_ranges(void **state)
+{
+	static struct dlp_gc_code code;
+
+	(void)state;
+	assert_int_equal(dlp_gc_has(&code, 0), 0);
+	for (uint32_t cnt = 1; cnt <= DLP_GC_RANGES_MAX; cnt++) {
+		code.range[cnt - 1].lo = 100 * cnt;
+		code.range[cnt - 1].hi = 100 * cnt + 50;
+		code.cnt = cnt;
+		for (uint32_t i = 1; i <= cnt; i++) {
+			assert_int_equal(dlp_gc_has(&code, 100 * i - 1), 0);
+			assert_int_equal(dlp_gc_has(&code, 100 * i), 1);
+			assert_int_equal(dlp_gc_has(&code, 100 * i + 49), 1);
+			assert_int_equal(dlp_gc_has(&code, 100 * i + 50), 0);
+		}
+		assert_int_equal(dlp_gc_has(&code, UINT64_MAX - 1000), 0);
+		assert_int_equal(dlp_gc_has(&code, 0x100000000ull + 100), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +189,7 @@ int main(void)
 		cmocka_unit_test(commands_of_fcntl),
 		cmocka_unit_test(pickles),
 		cmocka_unit_test(big_endian),
+		cmocka_unit_test(collector_ranges),
 	};
 
 	return cmocka_run_group_tests_name("logic", tests, NULL, NULL);
