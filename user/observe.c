@@ -497,6 +497,7 @@ static enum dlp_exit attach(struct loop *loop, int *ret_err, char *error, size_t
 		.without = options->without,
 		.long_wait_ns = options->long_wait_ns,
 		.ring_bytes = options->ring_bytes,
+		.stats = loop->ob->stats,
 	};
 	struct dlp_session_failure failure;
 
@@ -565,6 +566,8 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
 	fflush(loop->ob->out);
 	err = open_screen(loop);
+	if (!err)
+		err = loop->ob->settle(loop->ob);
 	if (!err)
 		err = run(loop);
 	if (!err)

@@ -25,6 +25,8 @@ struct dlp_observation {
 	FILE *events;			 /* every event as a line, or NULL */
 	struct dlp_record *record;	 /* every event as it came, or NULL */
 	FILE *out;			 /* attach and interval lines */
+	struct dlp_stats_switch *stats;	 /* as of dlp_session_opts */
+	int summary_fd;			 /* the summary, already open; < 0 = not */
 	/*
 	 * The command that we have started and that the target belongs to; signals are passed on to
 	 * it and do not end the observation, its own end does. NULL: we have attached to a job.
@@ -36,6 +38,11 @@ struct dlp_observation {
 	 */
 	pid_t other;
 	bool gone; /* it was never observed because it had ended too soon */
+	/*
+	 * Called once everything is attached and open: gives up what privileges are not needed any
+	 * more. 0 or -errno, which ends the observation.
+	 */
+	int (*settle)(struct dlp_observation *observation);
 	/*
 	 * Called when the window is closed, before the probes are detached: that can take a tenth of
 	 * a second, and whoever pressed Ctrl-C may not give us as much.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -11,12 +12,14 @@
 #include "log.h"
 #include "model.h"
 #include "outfile.h"
+#include "privileges.h"
 #include "proc_role.h"
 #include "profile_priv.h"
 #include "summary.h"
 #include "text.h"
 #include "trainers.h"
 #include "util.h"
+#include "wholefile.h"
 
 #ifndef DLP_VERSION
 #error "the Makefile defines DLP_VERSION"
@@ -41,6 +44,22 @@ int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
 	return -1;
 }
 
+int dlp_run_check_files(const struct dlp_options *options, const char *consequence)
+{
+	_cleanup_free_ char *copy = options->summary ? strdup(options->summary) : NULL;
+	struct dlp_invoker invoker;
+	char shown[256];
+
+	/* network file systems may refuse root what they allow the user that we become */
+	if (!copy || !access(dirname(copy), W_OK | X_OK) ||
+	    (errno == EACCES && dlp_invoker_get(&invoker)))
+		return 0;
+	dlp_complain("cannot write the summary to '%s': %s%s",
+		     dlp_sanitise(shown, sizeof(shown), options->summary, strlen(options->summary)),
+		     strerror(errno), consequence);
+	return -1;
+}
+
 enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 {
 	const struct dlp_options *options = observation->options;
@@ -50,8 +69,9 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 
 	dlp_diagnose(observation->model, NULL, &verdict);
 	/* the file first: whoever reads the screen may be gone */
-	if (options->summary && dlp_summary_write(options->summary, observation->model, &verdict,
-						  observation->facts, error, sizeof(error))) {
+	if (options->summary && dlp_summary_write(options->summary, observation->summary_fd,
+						  observation->model, &verdict, observation->facts, error,
+						  sizeof(error))) {
 		dlp_complain("%s", error);
 		ret = DLP_EXIT_FAILURE;
 	}
@@ -86,6 +106,31 @@ static void close_record(struct dlp_run *run)
 	run->observation.record = NULL;
 }
 
+/*
+ * The summary is written when we are nobody but the invoking user: where that user may not, it is
+ * opened now.
+ */
+static int settle(struct dlp_observation *observation)
+{
+	struct dlp_run *run =
+		(struct dlp_run *)((char *)observation - offsetof(struct dlp_run, observation));
+	const char *summary = observation->options->summary;
+	int err;
+
+	err = dlp_privileges_lower();
+	if (!err && summary && observation->summary_fd < 0 && !dlp_wholefile_may(summary)) {
+		err = dlp_privileges_raise();
+		/* if it cannot be opened, writing will say why */
+		if (!err)
+			observation->summary_fd = dlp_wholefile_hold(summary);
+		run->summary_fd = observation->summary_fd;
+	}
+	if (!err)
+		err = dlp_privileges_settle(observation->target->pid);
+	/* its thread has no more rights than we have now */
+	return !err && observation->record ? dlp_record_begin(observation->record) : err;
+}
+
 static enum dlp_exit observe_once(struct dlp_run *run)
 {
 	struct dlp_observation *observation = &run->observation;
@@ -111,6 +156,20 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 	return ret;
 }
 
+/* What only the first observation has the rights for. */
+static void prepare(struct dlp_run *run)
+{
+	if (!run->is_prepared) {
+		run->is_prepared = true;
+		run->summary_fd = -1;
+		/* where it may not be, what the programs cost is not measured */
+		(void)dlp_stats_switch_new(&run->stats);
+	}
+	run->observation.stats = run->stats;
+	run->observation.summary_fd = run->summary_fd;
+	run->observation.settle = settle;
+}
+
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
 {
 	struct dlp_target_failure failure;
@@ -120,6 +179,7 @@ enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *opt
 	run->observation.target = &run->target;
 	run->observation.facts = &run->facts;
 	run->observation.events = events;
+	prepare(run);
 	for (;;) {
 		ret = observe_once(run);
 		if (!run->observation.other)
@@ -140,6 +200,14 @@ void dlp_run_fini(struct dlp_run *run)
 {
 	dlp_model_free(run->observation.model);
 	run->observation.model = NULL;
+}
+
+void dlp_run_end(struct dlp_run *run)
+{
+	dlp_run_fini(run);
+	dlp_stats_switch_free(run->stats);
+	if (run->is_prepared)
+		dlp_cleanup_close(&run->summary_fd);
 }
 
 /*
@@ -186,10 +254,10 @@ int dlp_profile_process(const struct dlp_options *options)
 	ret = open_meant(options->pid, &run.target);
 	if (ret)
 		return ret;
-	if (dlp_run_open_events(options, &events))
+	if (dlp_run_check_files(options, "") || dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
 	ret = (int)dlp_run_observe(&run, options, events);
-	dlp_run_fini(&run);
+	dlp_run_end(&run);
 	return ret;
 }
 

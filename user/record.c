@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "invoker.h"
+#include "privileges.h"
 #include "record_code.h"
 #include "record_info.h"
 #include "sysfs.h"
@@ -48,6 +49,7 @@ struct dlp_record {
 	struct dlp_rec_info info;
 	/* the writer's */
 	pthread_t thread;
+	bool running;
 	struct dlp_record_file *file;
 	int fd; /* -1 = the sink is the caller's */
 };
@@ -125,6 +127,8 @@ static void *writer(void *ctx)
 	struct dlp_record *record = ctx;
 	int err;
 
+	/* an open file is all it needs; capabilities are each thread's own */
+	(void)dlp_privileges_only(0);
 	pthread_mutex_lock(&record->lock);
 	for (;;) {
 		if (record->first) {
@@ -153,16 +157,19 @@ static void *writer(void *ctx)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int start_thread(struct dlp_record *record)
+int dlp_record_begin(struct dlp_record *record)
 {
 	sigset_t all, before;
 	int err;
 
+	if (record->running)
+		return 0;
 	/* signals are for the event loop */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&record->thread, NULL, writer, record);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	record->running = !err;
 	return -err;
 }
 
@@ -199,18 +206,6 @@ static struct dlp_record *record_new(int fd)
 	return record;
 }
 
-static int record_start(struct dlp_record *record, const struct dlp_record_io *io,
-			const struct dlp_rec_header *header, uint64_t max_bytes,
-			dlp_device_name_fn device_name)
-{
-	int err;
-
-	err = dlp_record_file_new(io, header, max_bytes, device_name, &record->file);
-	if (!err)
-		err = start_thread(record);
-	return err;
-}
-
 int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 		     uint64_t max_bytes, dlp_device_name_fn device_name, struct dlp_record **ret)
 {
@@ -219,7 +214,9 @@ int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header
 
 	if (!record)
 		return -ENOMEM;
-	err = record_start(record, io, header, max_bytes, device_name);
+	err = dlp_record_file_new(io, header, max_bytes, device_name, &record->file);
+	if (!err)
+		err = dlp_record_begin(record);
 	if (err) {
 		record_free(record);
 		return err;
@@ -301,7 +298,8 @@ int dlp_record_open(const char *path, pid_t pid, const char *version, uint64_t m
 		const struct dlp_record_io io = { write_at, truncate_at, record };
 
 		fill_header(&header, pid, version);
-		err = record_start(record, &io, &header, max_bytes, dlp_sysfs_block_name);
+		err = dlp_record_file_new(&io, &header, max_bytes, dlp_sysfs_block_name,
+					  &record->file);
 		if (err)
 			record_free(record);
 	}
@@ -466,6 +464,12 @@ int dlp_record_close(struct dlp_record *record, uint64_t limit_ns, char *error, 
 
 	if (!record)
 		return 0;
+	err = dlp_record_begin(record);
+	if (err) {
+		(void)snprintf(error, error_size, "cannot write the recording: %s", strerror(-err));
+		record_free(record);
+		return err;
+	}
 	done = drain(record, limit_ns);
 	lost = dlp_record_lost(record);
 	err = done ? record->error : -ETIMEDOUT;

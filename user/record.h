@@ -21,7 +21,12 @@ struct dlp_record;
  */
 int dlp_record_open(const char *path, pid_t pid, const char *version, uint64_t max_bytes,
 		    struct dlp_record **ret, char *error, size_t error_size);
-/* The same for an open sink, which must outlive the recording. */
+/*
+ * Starts writing what is kept, by a thread that may do what the calling one may do by then. Until
+ * then 16 MB of events wait in memory. 0 or -errno; closing begins, too.
+ */
+int dlp_record_begin(struct dlp_record *record);
+/* The same as opening and beginning for an open sink, which must outlive the recording. */
 int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 		     uint64_t max_bytes, dlp_device_name_fn device_name, struct dlp_record **ret);
 
