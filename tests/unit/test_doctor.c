@@ -322,7 +322,7 @@ static void test_print(void **state)
 	dlp_doctor_assemble(&facts, &doctor);
 	text = printed();
 	assert_non_null(strstr(text, "\ntraining jobs can be observed here\n"));
-	assert_non_null(strstr(text, "  ok        scopes          uprobes can be attached\n"));
+	assert_non_null(strstr(text, "  ok        scopes                  uprobes can be attached\n"));
 	/* nothing to explain */
 	assert_null(strstr(text, "perf_event_paranoid"));
 	free(text);
