@@ -9,7 +9,8 @@
 #include "util.h"
 
 #define ROOT_GIVES                                                                                 \
-	"everything: run as root (sudo), or give the program CAP_BPF and CAP_PERFMON (setcap)"
+	"everything: run as root (sudo), or give the program CAP_BPF, CAP_PERFMON and "            \
+	"CAP_SYS_ADMIN (setcap)"
 
 /* Detail and cost come afterwards. A table that is full takes no more: it is sized for all rows. */
 static struct dlp_doctor_row *add(struct dlp_doctor *doctor, const char *group, const char *feature,

@@ -30,7 +30,7 @@ void dlp_kernel_quiet_libbpf(void);
 
 /* What gives the right to that, as a part of a sentence. */
 #define DLP_KERNEL_PERMISSION                                                                      \
-	"run as root (sudo), in the host's own user namespace, or give the program CAP_BPF and "   \
-	"CAP_PERFMON (setcap)"
+	"run as root (sudo), in the host's own user namespace, or give the program CAP_BPF, "      \
+	"CAP_PERFMON and CAP_SYS_ADMIN (setcap)"
 
 #endif /* DLP_KERNEL_H */

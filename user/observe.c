@@ -55,6 +55,7 @@ struct loop {
 	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
+	bool settled; /* privileges are given up */
 };
 
 static uint64_t timeval_ns(const struct timeval *tv)
@@ -136,16 +137,6 @@ static int emit_window(struct loop *loop, uint32_t phase, uint64_t now_ns)
 	return take(loop, &event, sizeof(event));
 }
 
-static uint64_t resident_bytes(void)
-{
-	_cleanup_fclose_ FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long pages = 0;
-
-	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-		return 0;
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static int emit_counters(struct loop *loop)
 {
 	struct dlp_ev_counters event = {
@@ -159,7 +150,7 @@ static int emit_counters(struct loop *loop)
 		event.daemon_cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime) -
 				      timeval_ns(&loop->usage_start.ru_utime) -
 				      timeval_ns(&loop->usage_start.ru_stime);
-	event.daemon_rss_bytes = resident_bytes();
+	event.daemon_rss_bytes = dlp_resident_bytes();
 	if (loop->ob->record)
 		event.value[DLP_CNT_RECORDING_LOST] = dlp_record_lost(loop->ob->record);
 	return take(loop, &event, sizeof(event));
@@ -367,6 +358,15 @@ static int wait_until(struct loop *loop, uint64_t deadline_ns)
 	return 0;
 }
 
+/* From the first call on it is certain that no other process is to be observed instead. */
+static int settle(struct loop *loop)
+{
+	if (loop->settled || !loop->ob->model->getnext_cnt)
+		return 0;
+	loop->settled = true;
+	return loop->ob->settle(loop->ob);
+}
+
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -389,6 +389,8 @@ static int run(struct loop *loop)
 		if (err)
 			return err;
 		err = dlp_session_consume(loop->session, take, loop);
+		if (err >= 0)
+			err = settle(loop);
 		if (err < 0)
 			return err;
 		if (!loop->stop && dlp_sysfacts_shm_falls(loop->sysfacts)) {
@@ -566,8 +568,6 @@ static enum dlp_exit observe(struct loop *loop, char *error, size_t error_size)
 	dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
 	fflush(loop->ob->out);
 	err = open_screen(loop);
-	if (!err)
-		err = loop->ob->settle(loop->ob);
 	if (!err)
 		err = run(loop);
 	if (!err)

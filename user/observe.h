@@ -39,8 +39,8 @@ struct dlp_observation {
 	pid_t other;
 	bool gone; /* it was never observed because it had ended too soon */
 	/*
-	 * Called once everything is attached and open: gives up what privileges are not needed any
-	 * more. 0 or -errno, which ends the observation.
+	 * Called once everything is attached and open, and the target has proved to be what trains:
+	 * gives up what privileges are not needed any more. 0 or -errno, which ends the observation.
 	 */
 	int (*settle)(struct dlp_observation *observation);
 	/*

@@ -22,7 +22,8 @@ const struct dlp_capability dlp_capabilities[DLP_CAPABILITY_CNT] = {
 	  "kept only for a job of another user" },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", false,
 	  "jobs whose libraries were replaced on disk", "kept" },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", false, "measuring what the BPF programs cost",
+	/* uprobes of perf events ask for it at least up to 6.18, whatever CAP_PERFMON says */
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", true, "attaching uprobes, and measuring what they cost",
 	  "only a helper process keeps it" },
 };
 

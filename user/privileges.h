@@ -56,8 +56,9 @@ int dlp_privileges_lower(void);
 int dlp_privileges_raise(void);
 /*
  * After lowering: gives up for good what watching `pid` does not need, what could be gained by
- * exec, and being traced by this user's other processes. Of this thread and those that it will
- * start: others are to have called dlp_privileges_only(). 0 or -errno; then too much may be left.
+ * exec, and being traced by this user's other processes. The user changes for all
+ * threads, the rest for this one: others are to call dlp_privileges_only() afterwards. 0 or -errno;
+ * then too much may be left.
  */
 int dlp_privileges_settle(pid_t pid);
 /*

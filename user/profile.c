@@ -127,8 +127,10 @@ static int settle(struct dlp_observation *observation)
 	}
 	if (!err)
 		err = dlp_privileges_settle(observation->target->pid);
-	/* its thread has no more rights than we have now */
-	return !err && observation->record ? dlp_record_begin(observation->record) : err;
+	/* not before: the C library gives all threads the new user, or none */
+	if (!err && observation->record)
+		dlp_record_settle(observation->record);
+	return err;
 }
 
 static enum dlp_exit observe_once(struct dlp_run *run)

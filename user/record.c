@@ -45,11 +45,11 @@ struct dlp_record {
 	uint64_t lost;
 	int error; /* the first */
 	bool closing, done;
+	bool unprivileged; /* the writer is to give up what it may do */
 	bool info_new;
 	struct dlp_rec_info info;
 	/* the writer's */
 	pthread_t thread;
-	bool running;
 	struct dlp_record_file *file;
 	int fd; /* -1 = the sink is the caller's */
 };
@@ -127,10 +127,13 @@ static void *writer(void *ctx)
 	struct dlp_record *record = ctx;
 	int err;
 
-	/* an open file is all it needs; capabilities are each thread's own */
-	(void)dlp_privileges_only(0);
 	pthread_mutex_lock(&record->lock);
 	for (;;) {
+		if (record->unprivileged) {
+			/* best effort; an open file is all it needs */
+			record->unprivileged = false;
+			(void)dlp_privileges_only(0);
+		}
 		if (record->first) {
 			if (record->info_new)
 				write_info(record);
@@ -157,19 +160,16 @@ static void *writer(void *ctx)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int dlp_record_begin(struct dlp_record *record)
+static int start_thread(struct dlp_record *record)
 {
 	sigset_t all, before;
 	int err;
 
-	if (record->running)
-		return 0;
 	/* signals are for the event loop */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&record->thread, NULL, writer, record);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	record->running = !err;
 	return -err;
 }
 
@@ -206,6 +206,18 @@ static struct dlp_record *record_new(int fd)
 	return record;
 }
 
+static int record_start(struct dlp_record *record, const struct dlp_record_io *io,
+			const struct dlp_rec_header *header, uint64_t max_bytes,
+			dlp_device_name_fn device_name)
+{
+	int err;
+
+	err = dlp_record_file_new(io, header, max_bytes, device_name, &record->file);
+	if (!err)
+		err = start_thread(record);
+	return err;
+}
+
 int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 		     uint64_t max_bytes, dlp_device_name_fn device_name, struct dlp_record **ret)
 {
@@ -214,9 +226,7 @@ int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header
 
 	if (!record)
 		return -ENOMEM;
-	err = dlp_record_file_new(io, header, max_bytes, device_name, &record->file);
-	if (!err)
-		err = dlp_record_begin(record);
+	err = record_start(record, io, header, max_bytes, device_name);
 	if (err) {
 		record_free(record);
 		return err;
@@ -298,8 +308,7 @@ int dlp_record_open(const char *path, pid_t pid, const char *version, uint64_t m
 		const struct dlp_record_io io = { write_at, truncate_at, record };
 
 		fill_header(&header, pid, version);
-		err = dlp_record_file_new(&io, &header, max_bytes, dlp_sysfs_block_name,
-					  &record->file);
+		err = record_start(record, &io, &header, max_bytes, dlp_sysfs_block_name);
 		if (err)
 			record_free(record);
 	}
@@ -423,6 +432,14 @@ void dlp_record_event(struct dlp_record *record, const void *event, size_t bytes
 		push(record, false);
 }
 
+void dlp_record_settle(struct dlp_record *record)
+{
+	pthread_mutex_lock(&record->lock);
+	record->unprivileged = true;
+	pthread_cond_signal(&record->changed);
+	pthread_mutex_unlock(&record->lock);
+}
+
 uint64_t dlp_record_lost(struct dlp_record *record)
 {
 	uint64_t lost;
@@ -464,12 +481,6 @@ int dlp_record_close(struct dlp_record *record, uint64_t limit_ns, char *error, 
 
 	if (!record)
 		return 0;
-	err = dlp_record_begin(record);
-	if (err) {
-		(void)snprintf(error, error_size, "cannot write the recording: %s", strerror(-err));
-		record_free(record);
-		return err;
-	}
 	done = drain(record, limit_ns);
 	lost = dlp_record_lost(record);
 	err = done ? record->error : -ETIMEDOUT;

@@ -21,12 +21,7 @@ struct dlp_record;
  */
 int dlp_record_open(const char *path, pid_t pid, const char *version, uint64_t max_bytes,
 		    struct dlp_record **ret, char *error, size_t error_size);
-/*
- * Starts writing what is kept, by a thread that may do what the calling one may do by then. Until
- * then 16 MB of events wait in memory. 0 or -errno; closing begins, too.
- */
-int dlp_record_begin(struct dlp_record *record);
-/* The same as opening and beginning for an open sink, which must outlive the recording. */
+/* The same for an open sink, which must outlive the recording. */
 int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header *header,
 		     uint64_t max_bytes, dlp_device_name_fn device_name, struct dlp_record **ret);
 
@@ -34,6 +29,8 @@ int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header
 void dlp_record_facts(struct dlp_record *record, const struct dlp_summary_facts *facts);
 /* Never waits, never fails: what cannot be kept is counted. */
 void dlp_record_event(struct dlp_record *record, const void *event, size_t bytes);
+/* The writing thread gives up its capabilities, which are each thread's own. */
+void dlp_record_settle(struct dlp_record *record);
 /* Events that are not in the file and will not be. */
 uint64_t dlp_record_lost(struct dlp_record *record);
 /*

@@ -89,8 +89,9 @@ static void attach_probes(struct dlp_session *session, bool entries)
 		if (probe->id == DLP_PROBE_NEXT)
 			continue;
 		if (!attached)
-			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol,
-					   strerror(errno));
+			dlp_session_refuse(session, feature, "no probe on %.50s: %s%s", probe->symbol,
+					   strerror(errno),
+					   errno == EACCES ? " (needs CAP_SYS_ADMIN)" : "");
 		else if (feature == DLP_FEATURE_SCOPES)
 			session->scope_probe_cnt++;
 	}
