@@ -361,7 +361,7 @@ static int wait_until(struct loop *loop, uint64_t deadline_ns)
 /* From the first call on it is certain that no other process is to be observed instead. */
 static int settle(struct loop *loop)
 {
-	if (loop->settled || !loop->ob->model->getnext_cnt)
+	if (loop->settled || loop->ob->other || !loop->ob->model->getnext_cnt)
 		return 0;
 	loop->settled = true;
 	return loop->ob->settle(loop->ob);
