@@ -86,11 +86,11 @@ static void add_privileges(struct dlp_doctor *doctor, const struct dlp_doctor_fa
 
 		row = add(doctor, "privileges", capability->name,
 			  held ? DLP_DOCTOR_OK : DLP_DOCTOR_MISSING);
-		detail(row, held ? "held; while watching: %s" : "not held",
-		       capability->after);
+		detail(row, held ? "held; while watching: %s" : "not held", capability->after);
 		if (!held)
 			(void)snprintf(row->cost, sizeof(row->cost), "%s%s",
-				       capability->needed ? "everything: " : "", capability->what_for);
+				       capability->needed ? "everything: " : "",
+				       capability->what_for);
 	}
 	row = add(doctor, "privileges", "user", DLP_DOCTOR_OK);
 	if (facts->has_invoker)
@@ -98,7 +98,8 @@ static void add_privileges(struct dlp_doctor *doctor, const struct dlp_doctor_fa
 	else
 		detail(row, "while watching: still user %u%s", facts->invoker,
 		       facts->is_root ? ", with what is kept above: sudo would "
-					"have named another" : "");
+					"have named another" :
+					"");
 }
 
 /*

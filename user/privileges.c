@@ -157,7 +157,8 @@ static bool may_read(pid_t pid)
 	(void)snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	/* of a process that has gone there is nothing left to be allowed */
-	return fd < 0 ? errno != EACCES && errno != EPERM : read(fd, &byte, 1) >= 0 || errno == ESRCH;
+	return fd < 0 ? errno != EACCES && errno != EPERM :
+			read(fd, &byte, 1) >= 0 || errno == ESRCH;
 }
 
 int dlp_privileges_settle(pid_t pid)

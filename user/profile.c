@@ -69,9 +69,9 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 
 	dlp_diagnose(observation->model, NULL, &verdict);
 	/* the file first: whoever reads the screen may be gone */
-	if (options->summary && dlp_summary_write(options->summary, observation->summary_fd,
-						  observation->model, &verdict, observation->facts, error,
-						  sizeof(error))) {
+	if (options->summary &&
+	    dlp_summary_write(options->summary, observation->summary_fd, observation->model,
+			      &verdict, observation->facts, error, sizeof(error))) {
 		dlp_complain("%s", error);
 		ret = DLP_EXIT_FAILURE;
 	}

@@ -204,9 +204,8 @@ static int check_before(const struct dlp_options *options)
 {
 	dlp_kernel_quiet_libbpf();
 	if (!dlp_kernel_permits()) {
-		dlp_complain(
-			"no permission to load BPF programs: " DLP_KERNEL_PERMISSION
-			"; the command was not started");
+		dlp_complain("no permission to load BPF programs: " DLP_KERNEL_PERMISSION
+			     "; the command was not started");
 		return DLP_EXIT_UNSUPPORTED;
 	}
 	return dlp_run_check_files(options, "; the command was not started") ? DLP_EXIT_FAILURE : 0;

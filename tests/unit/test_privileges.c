@@ -29,8 +29,7 @@
 
 /* Everybody's "nobody". */
 #define USER 65534
-#define KEPT                                                                                       \
-	(DLP_CAP_BIT(CAP_BPF) | DLP_CAP_BIT(CAP_PERFMON) | DLP_CAP_BIT(CAP_CHECKPOINT_RESTORE))
+#define KEPT (DLP_CAP_BIT(CAP_BPF) | DLP_CAP_BIT(CAP_PERFMON) | DLP_CAP_BIT(CAP_CHECKPOINT_RESTORE))
 #define OTHERS_JOB (DLP_CAP_BIT(CAP_SYS_PTRACE) | DLP_CAP_BIT(CAP_DAC_READ_SEARCH))
 
 static struct tree tree;
@@ -133,8 +132,7 @@ static pid_t start_job(uid_t uid)
 	if (!pid) {
 		/* it goes with the child that has started it; changing the user would undo that */
 		if (setgid(uid) || setuid(uid) || prctl(PR_SET_DUMPABLE, 1) ||
-		    prctl(PR_SET_PDEATHSIG, SIGKILL) ||
-		    write(fds[1], "", 1) != 1)
+		    prctl(PR_SET_PDEATHSIG, SIGKILL) || write(fds[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
