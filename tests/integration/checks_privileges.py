@@ -158,32 +158,6 @@ def roots_job(env):
     compare.check_count(tap, root, phase.truth)
 
 
-@group("privileges, the system call rung")
-def rung(env):
-    """It is detached and attached again while it watches."""
-    tap = env.tap
-    busy = {**LOADER, "num_workers": 2}
-    with user_job(env, busy) as (session, _, phase):
-        # far beyond what the rung may tax
-        noise = subprocess.Popen([env.python, "-c", "import os\nwhile True: os.getppid()"])
-        try:
-            with sudo():
-                tool = Tool(env, session.pid, "--without", "queue-uprobe", "--interval", "0.1",
-                            duration=4).attached()
-            tool.finish().need_summary()
-        finally:
-            noise.kill()
-            noise.wait()
-    messages = {}
-    start, end = compare.window(tool)
-    for e in tool.events():
-        if e["kind"] == "MSG":
-            at = int((int(e["ts"]) - start) / 1e9)
-            messages[at] = messages.get(at, 0) + 1
-    tap.check(max(messages, default=0) >= 2, "messages are seen long after the drop", messages)
-    compare.check_count(tap, tool, phase.truth)
-
-
 # ---- without root ------------------------------------------------------------------------------
 def copy_with(env, name, mode=0o755, capabilities=None):
     folder = tempfile.mkdtemp(prefix="tool-", dir=env.folder)
