@@ -63,7 +63,7 @@ ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibu
 	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
 ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 	$(if $(LIBBPF_DIR),-L$(LIBBPF_DIR)/lib -Wl$(comma)-rpath$(comma)$(LIBBPF_DIR)/lib) $(LDFLAGS)
-LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lm
+LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lcap -lm
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
 	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \

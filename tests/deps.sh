@@ -66,6 +66,7 @@ need_for_build() {
 	need zlib1g-dev has_header zlib.h
 	need libzstd-dev has_header zstd.h
 	need libjansson-dev has_header jansson.h
+	need libcap-dev has_header sys/capability.h
 }
 
 need_for_test() {

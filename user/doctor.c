@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "doctor.h"
 
-#include <linux/capability.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "dlprof/event.h"
+#include "privileges.h"
 #include "util.h"
 
-/* Since 5.8; older headers do not name them. */
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#endif
-#ifndef CAP_BPF
-#define CAP_BPF 39
-#endif
-
-#define ROOT_GIVES "everything: run as root (sudo)"
+#define ROOT_GIVES                                                                                 \
+	"everything: run as root (sudo), or give the program CAP_BPF, CAP_PERFMON and "            \
+	"CAP_SYS_ADMIN (setcap)"
 
 /* Detail and cost come afterwards. A table that is full takes no more: it is sized for all rows. */
 static struct dlp_doctor_row *add(struct dlp_doctor *doctor, const char *group, const char *feature,
@@ -68,24 +62,44 @@ static void add_plain(struct dlp_doctor *doctor, const char *group, const char *
 /* The capabilities that matter and are not there, as words. */
 static void lacking(const struct dlp_doctor_facts *facts, char *buf, size_t size)
 {
-	static const struct {
-		unsigned int cap;
-		const char *name;
-	} needed[] = {
-		{ CAP_BPF, "CAP_BPF" },
-		{ CAP_PERFMON, "CAP_PERFMON" },
-		{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE" },
-		{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
-	};
 	size_t len = 0;
 
 	*buf = '\0';
-	for (size_t i = 0; facts->caps_known && i < DLP_ARRAY_SIZE(needed); i++) {
-		if (facts->caps & 1ull << needed[i].cap)
+	for (size_t i = 0; facts->caps_known && i < DLP_CAPABILITY_CNT; i++) {
+		const struct dlp_capability *capability = &dlp_capabilities[i];
+
+		if (!capability->needed || facts->caps & DLP_CAP_BIT(capability->cap))
 			continue;
 		len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "",
-					needed[i].name);
+					capability->name);
 	}
+}
+
+/* What this process holds, and what it will hold while it watches. */
+static void add_privileges(struct dlp_doctor *doctor, const struct dlp_doctor_facts *facts)
+{
+	struct dlp_doctor_row *row;
+
+	for (size_t i = 0; facts->caps_known && i < DLP_CAPABILITY_CNT; i++) {
+		const struct dlp_capability *capability = &dlp_capabilities[i];
+		bool held = facts->caps & DLP_CAP_BIT(capability->cap);
+
+		row = add(doctor, "privileges", capability->name,
+			  held ? DLP_DOCTOR_OK : DLP_DOCTOR_MISSING);
+		detail(row, held ? "held; while watching: %s" : "not held", capability->after);
+		if (!held)
+			(void)snprintf(row->cost, sizeof(row->cost), "%s%s",
+				       capability->needed ? "everything: " : "",
+				       capability->what_for);
+	}
+	row = add(doctor, "privileges", "user", DLP_DOCTOR_OK);
+	if (facts->has_invoker)
+		detail(row, "while watching: user %u, who called sudo", facts->invoker);
+	else
+		detail(row, "while watching: still user %u%s", facts->invoker,
+		       facts->is_root ? ", with what is kept above: sudo would "
+					"have named another" :
+					"");
 }
 
 /*
@@ -343,6 +357,7 @@ void dlp_doctor_assemble(const struct dlp_doctor_facts *facts, struct dlp_doctor
 {
 	ret->row_cnt = 0;
 	add_permission(ret, facts);
+	add_privileges(ret, facts);
 	add_kernel(ret, facts);
 	add_system(ret, facts);
 	if (facts->pid)

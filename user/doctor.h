@@ -47,6 +47,8 @@ struct dlp_doctor_facts {
 	bool is_root;
 	bool caps_known;
 	uint64_t caps;			    /* effective ones, 1 << CAP_ */
+	bool has_invoker;		    /* by sudo; it is the user below */
+	uint32_t invoker;		    /* whom this process will be while it watches */
 	bool may_load;			    /* an empty BPF program was loaded */
 	enum dlp_doctor_answer other_users; /* may their processes be looked into? */
 	bool in_host_pids;		    /* the kernel's own first pid namespace */
@@ -74,7 +76,7 @@ enum dlp_doctor_state {
 };
 
 struct dlp_doctor_row {
-	const char *group; /* "permission", "kernel", "system", "job" */
+	const char *group; /* "permission", "privileges", "kernel", "system", "job" */
 	const char *feature;
 	enum dlp_doctor_state state;
 	char detail[400];

@@ -6,7 +6,7 @@
 #include "summary_priv.h"
 
 /* As wide as the longest name of a feature. */
-#define FEATURE_COLUMNS 14
+#define FEATURE_COLUMNS 22
 
 static void print_settings(FILE *out, const struct dlp_doctor_facts *facts)
 {

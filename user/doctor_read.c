@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "invoker.h"
 #include "procfs.h"
 #include "smallfile.h"
 #include "sysfacts.h"
@@ -63,23 +64,6 @@ static bool in_host_pids(const char *root)
 	return !strcmp(link, HOST_PID_NAMESPACE);
 }
 
-/* tracefs by itself, or inside debugfs as before 4.1. */
-static bool has_tracefs(const char *root)
-{
-	static const char *const places[] = {
-		"sys/kernel/tracing/events/raw_syscalls/sys_exit/id",
-		"sys/kernel/debug/tracing/events/raw_syscalls/sys_exit/id",
-	};
-	char path[PATH_MAX], text[16];
-
-	for (size_t i = 0; i < DLP_ARRAY_SIZE(places); i++) {
-		if (join(path, sizeof(path), root, places[i]) &&
-		    !dlp_smallfile_read(path, text, sizeof(text)))
-			return true;
-	}
-	return false;
-}
-
 /* One that can be looked into is enough: some (sandboxes) refuse even root. */
 static enum dlp_doctor_answer look_at_others(const char *root)
 {
@@ -120,11 +104,17 @@ static uint32_t read_system(const char *root, pid_t pid)
 
 void dlp_doctor_read(const char *root, pid_t pid, struct dlp_doctor_facts *ret)
 {
+	uint64_t tracepoint;
+
+	struct dlp_invoker invoker;
+
 	ret->is_root = !geteuid();
+	ret->has_invoker = dlp_invoker_get(&invoker);
+	ret->invoker = ret->has_invoker ? invoker.uid : geteuid();
 	ret->caps_known = read_caps(root, &ret->caps);
 	ret->other_users = look_at_others(root);
 	ret->in_host_pids = in_host_pids(root);
-	ret->has_tracefs = has_tracefs(root);
+	ret->has_tracefs = !dlp_kernel_tracepoint(root, "raw_syscalls/sys_exit", &tracepoint);
 	ret->system_known = read_system(root, pid ? pid : getpid());
 	read_setting(root, "lockdown", "sys/kernel/security/lockdown",
 		     &ret->setting[DLP_DOCTOR_LOCKDOWN]);

@@ -2,6 +2,7 @@
 #include "kernel.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,9 @@
 
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+
+#include "smallfile.h"
+#include "util.h"
 
 /* libbpf explains failures at length; we say what matters in one line. DLPROF_DEBUG shows all. */
 static int __attribute__((format(printf, 2, 0)))
@@ -72,6 +76,26 @@ int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 	ret->pt_regs = has_helper(btf, "BPF_FUNC_task_pt_regs");
 	btf__free(btf);
 	return 0;
+}
+
+int dlp_kernel_tracepoint(const char *root, const char *name, uint64_t *ret)
+{
+	/* inside debugfs before 4.1 */
+	static const char *const places[] = { "sys/kernel/tracing", "sys/kernel/debug/tracing" };
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(places); i++) {
+		char path[PATH_MAX], text[32];
+		const char *at = text;
+
+		if (snprintf(path, sizeof(path), "%s/%s/events/%s/id", root, places[i], name) >=
+		    (int)sizeof(path))
+			return -ENAMETOOLONG;
+		err = dlp_smallfile_read(path, text, sizeof(text));
+		if (!err)
+			return dlp_smallfile_number(&at, ret) ? 0 : -EBADMSG;
+	}
+	return err;
 }
 
 bool dlp_kernel_permits(void)

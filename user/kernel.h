@@ -4,6 +4,7 @@
 #define DLP_KERNEL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct dlp_kernel_facts {
 	int sched_switch_args; /* 0 = no such tracepoint */
@@ -15,10 +16,21 @@ struct dlp_kernel_facts {
 /* 0, or -errno when the kernel has no type information. */
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
 
+/*
+ * The number by which a tracepoint ("raw_syscalls/sys_exit") is attached to, as tracefs says it:
+ * 0, or -errno where it may not be read.
+ */
+int dlp_kernel_tracepoint(const char *root, const char *name, uint64_t *ret);
+
 /* May this process load BPF programs of the kinds we need? Tries with an empty one. */
 bool dlp_kernel_permits(void);
 
 /* From here on libbpf says nothing by itself, unless DLPROF_DEBUG is set. */
 void dlp_kernel_quiet_libbpf(void);
+
+/* What gives the right to that, as a part of a sentence. */
+#define DLP_KERNEL_PERMISSION                                                                      \
+	"run as root (sudo), in the host's own user namespace, or give the program CAP_BPF, "      \
+	"CAP_PERFMON and CAP_SYS_ADMIN (setcap)"
 
 #endif /* DLP_KERNEL_H */

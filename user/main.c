@@ -7,6 +7,7 @@
 #include "diff_command.h"
 #include "doctor_command.h"
 #include "log.h"
+#include "privileges.h"
 #include "profile.h"
 #include "replay_command.h"
 #include "report_command.h"
@@ -16,6 +17,11 @@ int main(int argc, char **argv)
 	struct dlp_options options;
 	char error[512];
 
+	if (!dlp_privileges_start_ok()) {
+		dlp_complain("made set-user-ID or set-group-ID, which is not supported: use sudo, or give "
+			     "the program capabilities");
+		return DLP_EXIT_UNSUPPORTED;
+	}
 	if (argc > 1 && !strcmp(argv[1], "report"))
 		return dlp_report_command(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "diff"))

@@ -94,6 +94,15 @@ int dlp_loop_wait(struct dlp_loop *loop, uint64_t deadline_ns)
 	return 0;
 }
 
+/* From the first call on it is certain that no other process is to be observed instead. */
+static int settle(struct dlp_loop *loop)
+{
+	if (loop->settled || loop->ob->other || !loop->ob->model->getnext_cnt)
+		return 0;
+	loop->settled = true;
+	return loop->ob->settle(loop->ob);
+}
+
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -116,6 +125,8 @@ static int run(struct dlp_loop *loop)
 		if (err)
 			return err;
 		err = dlp_loop_read(loop);
+		if (!err)
+			err = settle(loop);
 		if (err)
 			return err;
 		now = dlp_now_ns();

@@ -25,6 +25,8 @@ struct dlp_observation {
 	FILE *events;			 /* every event as a line, or NULL */
 	struct dlp_record *record;	 /* every event as it came, or NULL */
 	FILE *out;			 /* attach and interval lines */
+	struct dlp_stats_switch *stats;	 /* as of dlp_session_opts */
+	int summary_fd;			 /* the summary, already open; < 0 = not */
 	/*
 	 * Its name among several that are observed together: then its lines begin with it, and signals
 	 * are the caller's, who runs the loop itself (observe_priv.h). NULL: it is observed alone.
@@ -47,6 +49,11 @@ struct dlp_observation {
 	 */
 	enum dlp_exit gated;
 	bool gone; /* it was never observed because it had ended too soon */
+	/*
+	 * Called once everything is attached and open, and the target has proved to be what trains:
+	 * gives up what privileges are not needed any more. 0 or -errno, which ends the observation.
+	 */
+	int (*settle)(struct dlp_observation *observation);
 	/*
 	 * Called when the window is closed, before the probes are detached: that can take a tenth of
 	 * a second, and whoever pressed Ctrl-C may not give us as much.

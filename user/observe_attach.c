@@ -64,6 +64,7 @@ enum dlp_exit dlp_loop_load(struct dlp_loop *loop, char *error, size_t error_siz
 		.without = options->without,
 		.long_wait_ns = options->long_wait_ns,
 		.ring_bytes = options->ring_bytes,
+		.stats = loop->ob->stats,
 	};
 	struct dlp_session_failure failure;
 	int err;

@@ -31,6 +31,7 @@ struct dlp_loop {
 	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;
 	bool stop;
+	bool settled; /* privileges are given up */
 };
 
 /*

@@ -89,16 +89,6 @@ static int emit_window(struct dlp_loop *loop, uint32_t phase, uint64_t now_ns)
 	return take(loop, &event, sizeof(event));
 }
 
-static uint64_t resident_bytes(void)
-{
-	_cleanup_fclose_ FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long pages = 0;
-
-	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-		return 0;
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static int emit_counters(struct dlp_loop *loop)
 {
 	struct dlp_ev_counters event = {
@@ -112,7 +102,7 @@ static int emit_counters(struct dlp_loop *loop)
 		event.daemon_cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime) -
 				      timeval_ns(&loop->usage_start.ru_utime) -
 				      timeval_ns(&loop->usage_start.ru_stime);
-	event.daemon_rss_bytes = resident_bytes();
+	event.daemon_rss_bytes = dlp_resident_bytes();
 	if (loop->ob->record)
 		event.value[DLP_CNT_RECORDING_LOST] = dlp_record_lost(loop->ob->record);
 	return take(loop, &event, sizeof(event));

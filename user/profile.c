@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -11,6 +12,7 @@
 #include "log.h"
 #include "model.h"
 #include "outfile.h"
+#include "privileges.h"
 #include "proc_role.h"
 #include "profile_priv.h"
 #include "ranks.h"
@@ -18,6 +20,7 @@
 #include "text.h"
 #include "trainers.h"
 #include "util.h"
+#include "wholefile.h"
 
 #ifndef DLP_VERSION
 #error "the Makefile defines DLP_VERSION"
@@ -66,6 +69,22 @@ static enum dlp_exit judge_gates(const struct dlp_observation *observation,
 	return ret;
 }
 
+int dlp_run_check_files(const struct dlp_options *options, const char *consequence)
+{
+	_cleanup_free_ char *copy = options->summary ? strdup(options->summary) : NULL;
+	struct dlp_invoker invoker;
+	char shown[256];
+
+	/* network file systems may refuse root what they allow the user that we become */
+	if (!copy || !access(dirname(copy), W_OK | X_OK) ||
+	    (errno == EACCES && dlp_invoker_get(&invoker)))
+		return 0;
+	dlp_complain("cannot write the summary to '%s': %s%s",
+		     dlp_sanitise(shown, sizeof(shown), options->summary, strlen(options->summary)),
+		     strerror(errno), consequence);
+	return -1;
+}
+
 enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 {
 	const struct dlp_options *options = observation->options;
@@ -75,8 +94,9 @@ enum dlp_exit dlp_run_report(struct dlp_observation *observation)
 
 	dlp_diagnose(observation->model, NULL, &verdict);
 	/* the file first: whoever reads the screen may be gone */
-	if (options->summary && dlp_summary_write(options->summary, observation->model, &verdict,
-						  observation->facts, error, sizeof(error))) {
+	if (options->summary &&
+	    dlp_summary_write(options->summary, observation->summary_fd, observation->model,
+			      &verdict, observation->facts, error, sizeof(error))) {
 		dlp_complain("%s", error);
 		ret = DLP_EXIT_FAILURE;
 	}
@@ -124,6 +144,33 @@ void dlp_run_close(struct dlp_run *run)
 	run->observation.record = NULL;
 }
 
+/*
+ * The summary is written when we are nobody but the invoking user: where that user may not, it is
+ * opened now.
+ */
+static int settle(struct dlp_observation *observation)
+{
+	struct dlp_run *run =
+		(struct dlp_run *)((char *)observation - offsetof(struct dlp_run, observation));
+	const char *summary = observation->options->summary;
+	int err;
+
+	err = dlp_privileges_lower();
+	if (!err && summary && observation->summary_fd < 0 && !dlp_wholefile_may(summary)) {
+		err = dlp_privileges_raise();
+		/* if it cannot be opened, writing will say why */
+		if (!err)
+			observation->summary_fd = dlp_wholefile_hold(summary);
+		run->summary_fd = observation->summary_fd;
+	}
+	if (!err)
+		err = dlp_privileges_settle(observation->target->pid);
+	/* not before: the C library gives all threads the new user, or none */
+	if (!err && observation->record)
+		dlp_record_settle(observation->record);
+	return err;
+}
+
 static enum dlp_exit observe_once(struct dlp_run *run)
 {
 	struct dlp_observation *observation = &run->observation;
@@ -139,6 +186,20 @@ static enum dlp_exit observe_once(struct dlp_run *run)
 	return ret;
 }
 
+/* What only the first observation has the rights for. */
+static void prepare(struct dlp_run *run)
+{
+	if (!run->is_prepared) {
+		run->is_prepared = true;
+		run->summary_fd = -1;
+		/* where it may not be, what the programs cost is not measured */
+		(void)dlp_stats_switch_new(&run->stats);
+	}
+	run->observation.stats = run->stats;
+	run->observation.summary_fd = run->summary_fd;
+	run->observation.settle = settle;
+}
+
 enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *options, FILE *events)
 {
 	struct dlp_target_failure failure;
@@ -148,6 +209,7 @@ enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *opt
 
 	run->observation.options = options;
 	run->observation.events = events;
+	prepare(run);
 	for (;;) {
 		ret = observe_once(run);
 		if (!run->observation.other)
@@ -176,6 +238,14 @@ void dlp_run_fini(struct dlp_run *run)
 {
 	dlp_model_free(run->observation.model);
 	run->observation.model = NULL;
+}
+
+void dlp_run_end(struct dlp_run *run)
+{
+	dlp_run_fini(run);
+	dlp_stats_switch_free(run->stats);
+	if (run->is_prepared)
+		dlp_cleanup_close(&run->summary_fd);
 }
 
 /* What --pid names, which may be a shell or a launcher: those have no DataLoader. */
@@ -249,13 +319,13 @@ int dlp_profile_process(const struct dlp_options *options)
 		find_meant(options->pids.pid[i], &meant);
 	if (!meant.cnt)
 		return (int)meant.refused;
-	if (dlp_run_open_events(options, &events))
+	if (dlp_run_check_files(options, "") || dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
 	if (meant.cnt > 1 || meant.target.pid != meant.pid[0])
 		return (int)dlp_ranks_processes(options, NULL, meant.pid, meant.cnt, events);
 	run.target = meant.target;
 	ret = (int)dlp_run_observe(&run, options, events);
-	dlp_run_fini(&run);
+	dlp_run_end(&run);
 	return ret ? ret : (int)run.observation.gated;
 }
 

@@ -3,8 +3,6 @@
  * A command that we start: wait until it, or something it has started, loads torch, observe that
  * process, and be the command to whoever waits for us.
  */
-#include <errno.h>
-#include <libgen.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -144,7 +142,7 @@ static enum dlp_exit write_nothing(const struct watch *watch, const char *why)
 	if (!err) {
 		dlp_diagnose(model, NULL, &verdict);
 		(void)snprintf(verdict.text, sizeof(verdict.text), "The %s.", why);
-		err = dlp_summary_write(watch->options->summary, model, &verdict, &facts, error,
+		err = dlp_summary_write(watch->options->summary, -1, model, &verdict, &facts, error,
 					sizeof(error));
 	}
 	dlp_model_free(model);
@@ -215,24 +213,13 @@ static enum dlp_exit follow(struct watch *watch)
 /* What can be known before is not found out hours into the job. 0, or the exit status. */
 static int check_before(const struct dlp_options *options)
 {
-	_cleanup_free_ char *copy = options->summary ? strdup(options->summary) : NULL;
-	char shown[256];
-
 	dlp_kernel_quiet_libbpf();
 	if (!dlp_kernel_permits()) {
-		dlp_complain(
-			"no permission to load BPF programs: run as root (sudo), in the host's own "
-			"user namespace; the command was not started");
+		dlp_complain("no permission to load BPF programs: " DLP_KERNEL_PERMISSION
+			     "; the command was not started");
 		return DLP_EXIT_UNSUPPORTED;
 	}
-	if (copy && access(dirname(copy), W_OK | X_OK)) {
-		dlp_complain("cannot write the summary to '%s': %s; the command was not started",
-			     dlp_sanitise(shown, sizeof(shown), options->summary,
-					  strlen(options->summary)),
-			     strerror(errno));
-		return DLP_EXIT_FAILURE;
-	}
-	return 0;
+	return dlp_run_check_files(options, "; the command was not started") ? DLP_EXIT_FAILURE : 0;
 }
 
 int dlp_profile_command(const struct dlp_options *options)
@@ -259,7 +246,7 @@ int dlp_profile_command(const struct dlp_options *options)
 	signal(SIGPIPE, SIG_IGN);
 	watch.finder.command = watch.launch.pid;
 	ret = follow(&watch);
-	dlp_run_fini(&watch.run);
+	dlp_run_end(&watch.run);
 	status = dlp_launch_finish(&watch.launch);
 	if (ret != DLP_EXIT_OK)
 		return (int)ret;

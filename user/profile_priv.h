@@ -11,6 +11,10 @@ struct dlp_run {
 	struct dlp_observation observation;
 	struct dlp_target target;
 	struct dlp_summary_facts facts;
+	/* once there was an observation, and for all later ones */
+	bool is_prepared;
+	struct dlp_stats_switch *stats; /* NULL = there is none */
+	int summary_fd;			/* as of the observation */
 };
 
 /* The file of --events, open; *ret = NULL when there is none. 0, or -1 with a complaint. */
@@ -34,6 +38,13 @@ void dlp_run_close(struct dlp_run *run);
  */
 enum dlp_exit dlp_run_report(struct dlp_observation *observation);
 void dlp_run_fini(struct dlp_run *run);
+/* The last thing done with it. */
+void dlp_run_end(struct dlp_run *run);
+/*
+ * Whether the files that are written at the end can be: 0, or -1 with a complaint that ends with
+ * `consequence`.
+ */
+int dlp_run_check_files(const struct dlp_options *options, const char *consequence);
 enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure);
 
 #endif /* DLP_PROFILE_PRIV_H */

@@ -73,7 +73,7 @@ static void detach(struct dlp_rank *rank)
 static void free_rank(struct dlp_rank *rank)
 {
 	detach(rank);
-	dlp_run_fini(&rank->run);
+	dlp_run_end(&rank->run);
 	free(rank->record);
 	free(rank);
 }
@@ -158,7 +158,11 @@ static enum dlp_exit open_rank(struct dlp_ranks *ranks, const struct dlp_target 
 		.out = ranks->out,
 		.launch = ranks->launch,
 		.rank = rank->name,
+		.summary_fd = -1,
 	};
+	/* where it may not be, what the programs cost is not measured */
+	(void)dlp_stats_switch_new(&rank->run.stats);
+	rank->run.observation.stats = rank->run.stats;
 	dlp_loop_init(&rank->loop, &rank->run.observation);
 	if (dlp_ranks_name(ranks, rank))
 		dlp_complain("out of memory");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "invoker.h"
+#include "privileges.h"
 #include "record_code.h"
 #include "record_info.h"
 #include "sysfs.h"
@@ -44,6 +45,7 @@ struct dlp_record {
 	uint64_t lost;
 	int error; /* the first */
 	bool closing, done;
+	bool unprivileged; /* the writer is to give up what it may do */
 	bool info_new;
 	struct dlp_rec_info info;
 	/* the writer's */
@@ -127,6 +129,11 @@ static void *writer(void *ctx)
 
 	pthread_mutex_lock(&record->lock);
 	for (;;) {
+		if (record->unprivileged) {
+			/* best effort; an open file is all it needs */
+			record->unprivileged = false;
+			(void)dlp_privileges_only(0);
+		}
 		if (record->first) {
 			if (record->info_new)
 				write_info(record);
@@ -423,6 +430,14 @@ void dlp_record_event(struct dlp_record *record, const void *event, size_t bytes
 	if (hdr.kind == DLP_EV_WINDOW &&
 	    hdr.ts_ns - record->open->batch.first_ns >= BLOCK_AGE_NS)
 		push(record, false);
+}
+
+void dlp_record_settle(struct dlp_record *record)
+{
+	pthread_mutex_lock(&record->lock);
+	record->unprivileged = true;
+	pthread_cond_signal(&record->changed);
+	pthread_mutex_unlock(&record->lock);
 }
 
 uint64_t dlp_record_lost(struct dlp_record *record)

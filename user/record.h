@@ -29,6 +29,8 @@ int dlp_record_start(const struct dlp_record_io *io, const struct dlp_rec_header
 void dlp_record_facts(struct dlp_record *record, const struct dlp_summary_facts *facts);
 /* Never waits, never fails: what cannot be kept is counted. */
 void dlp_record_event(struct dlp_record *record, const void *event, size_t bytes);
+/* The writing thread gives up its capabilities, which are each thread's own. */
+void dlp_record_settle(struct dlp_record *record);
 /* Events that are not in the file and will not be. */
 uint64_t dlp_record_lost(struct dlp_record *record);
 /*

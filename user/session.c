@@ -57,8 +57,7 @@ static void explain_load(int err, struct dlp_session_failure *failure)
 	failure->unsupported = true;
 	if (err == -EPERM)
 		snprintf(failure->text, sizeof(failure->text),
-			 "no permission to load BPF programs: run as root (sudo), in the host's own "
-			 "user namespace");
+			 "no permission to load BPF programs: " DLP_KERNEL_PERMISSION);
 	else
 		snprintf(failure->text, sizeof(failure->text),
 			 "the kernel does not load the BPF programs (%s); it must have "
@@ -218,22 +217,35 @@ static void program_stats(const struct dlp_session *session, uint64_t *ret_cnt, 
 	}
 }
 
+/* False: they are off. */
+static bool switch_stats(struct dlp_session *session, bool on)
+{
+	if (session->opts.stats) {
+		session->stats_on = dlp_stats_switch_set(session->opts.stats, on);
+	} else {
+		dlp_cleanup_close(&session->stats_fd);
+		session->stats_fd = on ? bpf_enable_stats(BPF_STATS_RUN_TIME) : -1;
+		session->stats_on = session->stats_fd >= 0;
+	}
+	return session->stats_on;
+}
+
 void dlp_session_sample(struct dlp_session *session, bool on)
 {
 	uint64_t cnt, ns, misses;
 
-	if (on == (session->stats_fd >= 0))
+	if (on == session->stats_on)
 		return;
 	program_stats(session, &cnt, &ns, &misses);
 	if (on) {
-		session->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+		if (!switch_stats(session, true))
+			return;
 		session->sample_start_ns = dlp_now_ns();
 		session->sample_cnt_base = cnt;
 		session->sample_ns_base = ns;
 		return;
 	}
-	close(session->stats_fd);
-	session->stats_fd = -1;
+	(void)switch_stats(session, false);
 	session->sampled_ns += dlp_now_ns() - session->sample_start_ns;
 	session->sample_cnt += cnt - session->sample_cnt_base;
 	session->sample_ns += ns - session->sample_ns_base;
@@ -265,7 +277,7 @@ void dlp_session_counters(struct dlp_session *session, struct dlp_ev_counters *r
 	ret->prog_run_cnt = session->sample_cnt;
 	ret->prog_run_ns = session->sample_ns;
 	ret->prog_sampled_ns = session->sampled_ns;
-	if (session->stats_fd >= 0) {
+	if (session->stats_on) {
 		ret->prog_run_cnt += cnt - session->sample_cnt_base;
 		ret->prog_run_ns += ns - session->sample_ns_base;
 		ret->prog_sampled_ns += dlp_now_ns() - session->sample_start_ns;
@@ -282,8 +294,7 @@ void dlp_session_free(struct dlp_session *session)
 	dlp_session_free_sampler(session);
 	bpf_link__destroy(session->sweep_link);
 	bpf_link__destroy(session->calls_link);
-	if (session->stats_fd >= 0)
-		close(session->stats_fd);
+	(void)switch_stats(session, false);
 	ring_buffer__free(session->ring);
 	dlprof_bpf__destroy(session->skel);
 	free(session);

@@ -14,6 +14,7 @@
 
 #include "dlprof/event.h"
 #include "feature.h"
+#include "stats_switch.h"
 #include "target.h"
 
 struct dlp_session;
@@ -23,6 +24,8 @@ struct dlp_session_opts {
 	uint32_t without; /* DLP_FEATURE_BIT()s to do without */
 	uint64_t long_wait_ns;
 	uint32_t ring_bytes; /* power of two, whole pages */
+	/* What switches the kernel's statistics in our place; NULL = we do it ourselves. */
+	struct dlp_stats_switch *stats;
 };
 
 struct dlp_session_failure {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "session_priv.h"
 
@@ -86,8 +89,9 @@ static void attach_probes(struct dlp_session *session, bool entries)
 		if (probe->id == DLP_PROBE_NEXT)
 			continue;
 		if (!attached)
-			dlp_session_refuse(session, feature, "no probe on %.60s: %s", probe->symbol,
-					   strerror(errno));
+			dlp_session_refuse(session, feature, "no probe on %.50s: %s%s", probe->symbol,
+					   strerror(errno),
+					   errno == EACCES ? " (needs CAP_SYS_ADMIN)" : "");
 		else if (feature == DLP_FEATURE_SCOPES)
 			session->scope_probe_cnt++;
 	}
@@ -107,16 +111,41 @@ static void attach_tracepoints(struct dlp_session *session)
 	}
 }
 
+static struct bpf_link *attach_calls(struct dlp_session *session)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attr),
+		.config = session->calls_tracepoint,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	struct bpf_link *link;
+
+	if (fd < 0)
+		return NULL;
+	/* the link owns the event then; of any CPU, BPF programs run on all */
+	link = bpf_program__attach_perf_event(session->skel->progs.dlp_queue_exit, fd);
+	if (!link)
+		close(fd);
+	return link;
+}
+
 /* One way to see batch messages is enough, and this one taxes every system call. */
 static void attach_syscall_rung(struct dlp_session *session)
 {
+	int err;
+
 	if (session->wanted & DLP_FEATURE_BIT(QUEUE_UPROBE)) {
 		session->wanted &= ~DLP_FEATURE_BIT(QUEUE_SYSCALL);
 		return;
 	}
 	if (!(session->wanted & DLP_FEATURE_BIT(QUEUE_SYSCALL)))
 		return;
-	session->calls_link = bpf_program__attach(session->skel->progs.dlp_queue_exit);
+	err = dlp_kernel_tracepoint("", "raw_syscalls/sys_exit", &session->calls_tracepoint);
+	if (err)
+		errno = -err;
+	else
+		session->calls_link = attach_calls(session);
 	if (!session->calls_link)
 		dlp_session_refuse(session, DLP_FEATURE_QUEUE_SYSCALL, "cannot attach to raw_syscalls/sys_exit: %s",
 		       strerror(errno));
@@ -161,7 +190,7 @@ void dlp_session_pace(struct dlp_session *session)
 		session->paused_cnt++;
 		if (--session->pause_left)
 			return;
-		session->calls_link = bpf_program__attach(session->skel->progs.dlp_queue_exit);
+		session->calls_link = attach_calls(session);
 		session->calls_seen = dlp_session_counter(session, DLP_CNT_SYSCALL_SEEN, room);
 		session->calls_ns = dlp_now_ns();
 		/* cannot attach any more: try again in the next interval */

@@ -58,6 +58,7 @@ struct dlp_session {
 	void *kin_ctx;
 	uint64_t samples_seen, kin_seen, strangers;
 	struct bpf_link *sweep_link;
+	uint64_t calls_tracepoint;   /* its number; tracefs may be out of reach later on */
 	struct bpf_link *calls_link; /* syscall rung; NULL while it pauses */
 	uint64_t calls_seen, calls_ns; /* as of the last interval */
 	uint64_t paused_cnt;	       /* intervals it has paused */
@@ -66,7 +67,8 @@ struct dlp_session {
 	size_t sampler_cnt;
 	struct ring_buffer *ring;
 	int cpus; /* possible ones */
-	int stats_fd; /* holds the statistics on; -1 = off */
+	bool stats_on;
+	int stats_fd; /* holds the statistics on where we do it ourselves; -1 = off */
 	uint64_t sample_start_ns, sampled_ns;
 	uint64_t sample_cnt_base, sample_ns_base, sample_cnt, sample_ns;
 	dlp_sink_fn sink;

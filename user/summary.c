@@ -2,17 +2,14 @@
 #include "summary.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "invoker.h"
 #include "loss.h"
 #include "split.h"
 #include "summary_priv.h"
 #include "util.h"
+#include "wholefile.h"
 
 void dlp_doc_set(struct dlp_doc *doc, json_t *object, const char *key, json_t *value)
 {
@@ -384,91 +381,11 @@ int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *
 	return err;
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	while (bytes) {
-		ssize_t done = write(fd, text, bytes);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return -errno;
-		text += done;
-		bytes -= (size_t)done;
-	}
-	return 0;
-}
-
-/* The folder's entry must reach the disk too, else a crash may bring the old file back. */
-static int sync_folder(const char *path)
-{
-	_cleanup_free_ char *copy = strdup(path);
-	_cleanup_close_ int fd = -1;
-
-	if (!copy)
-		return -ENOMEM;
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	/* some file systems cannot sync a folder and say so: nothing more to be had there */
-	if (fsync(fd) && errno != EINVAL && errno != EROFS)
-		return -errno;
-	return 0;
-}
-
-/* Devices, pipes and the like ("/dev/stdout") cannot be replaced by renaming. */
-static int write_special(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : write_all(fd, text, strlen(text));
-}
-
-static int write_regular(const char *path, const char *text)
-{
-	_cleanup_free_ char *temporary = NULL;
-	_cleanup_close_ int fd = -1;
-	mode_t mask;
-	int err;
-
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-		temporary = NULL;
-		return -ENOMEM;
-	}
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	err = write_all(fd, text, strlen(text));
-	/* mkostemp makes it private; a summary is for everyone whom the umask lets */
-	mask = umask(0);
-	(void)umask(mask);
-	if (!err && fchmod(fd, 0666 & ~mask))
-		err = -errno;
-	/* where owners cannot be set, being readable has to do */
-	(void)dlp_invoker_own(fd);
-	if (!err && fsync(fd))
-		err = -errno;
-	if (!err && rename(temporary, path))
-		err = -errno;
-	if (err) {
-		(void)unlink(temporary);
-		return err;
-	}
-	return sync_folder(path);
-}
-
-int dlp_summary_save(const char *path, const char *text, char *error, size_t error_size)
+int dlp_summary_save(const char *path, int fd, const char *text, char *error, size_t error_size)
 {
 	char shown[256];
-	struct stat st;
-	int err;
+	int err = text ? dlp_wholefile_write(path, fd, text) : -ENOMEM;
 
-	if (!text)
-		err = -ENOMEM;
-	else if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-		err = write_special(path, text);
-	else
-		err = write_regular(path, text);
 	if (err)
 		(void)snprintf(error, error_size, "cannot write the summary to '%s': %s",
 			       dlp_sanitise(shown, sizeof(shown), path, strlen(path)),
@@ -476,7 +393,7 @@ int dlp_summary_save(const char *path, const char *text, char *error, size_t err
 	return err;
 }
 
-int dlp_summary_write(const char *path, const struct dlp_model *model,
+int dlp_summary_write(const char *path, int fd, const struct dlp_model *model,
 		      const struct dlp_verdict *verdict, const struct dlp_summary_facts *facts,
 		      char *error, size_t error_size)
 {
@@ -484,5 +401,5 @@ int dlp_summary_write(const char *path, const struct dlp_model *model,
 
 	/* without memory there is no text */
 	(void)dlp_summary_format(model, verdict, facts, &text);
-	return dlp_summary_save(path, text, error, error_size);
+	return dlp_summary_save(path, fd, text, error, error_size);
 }

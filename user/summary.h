@@ -48,10 +48,10 @@ struct dlp_summary_facts {
 int dlp_summary_format(const struct dlp_model *model, const struct dlp_verdict *verdict,
 		       const struct dlp_summary_facts *facts, char **ret_text);
 /*
- * Writes the document atomically: a reader of `path` sees the old file or the whole new one. On
- * failure returns -errno with one line for people in `error`, and leaves nothing behind.
+ * Writes the document as dlp_wholefile_write() does, fd < 0 being the usual case: atomically. On
+ * failure returns -errno with one line for people in `error`, and leaves nothing new behind.
  */
-int dlp_summary_write(const char *path, const struct dlp_model *model,
+int dlp_summary_write(const char *path, int fd, const struct dlp_model *model,
 		      const struct dlp_verdict *verdict, const struct dlp_summary_facts *facts,
 		      char *error, size_t error_size);
 

@@ -54,6 +54,6 @@ json_t *dlp_doc_system(struct dlp_doc *doc);
  * Writes a document as dlp_summary_write() does; text NULL: there was no memory for it. 0, or -errno
  * with one line for people in `error`.
  */
-int dlp_summary_save(const char *path, const char *text, char *error, size_t error_size);
+int dlp_summary_save(const char *path, int fd, const char *text, char *error, size_t error_size);
 
 #endif /* DLP_SUMMARY_PRIV_H */

@@ -104,5 +104,5 @@ int dlp_summary_ranks_write(const char *path, const struct dlp_summary_job *job,
 
 	/* without memory there is no text */
 	(void)dlp_summary_ranks_format(job, &text);
-	return dlp_summary_save(path, text, error, error_size);
+	return dlp_summary_save(path, -1, text, error, error_size);
 }

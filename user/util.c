@@ -145,3 +145,13 @@ uint64_t dlp_realtime_ns(void)
 {
 	return clock_ns(CLOCK_REALTIME);
 }
+
+uint64_t dlp_resident_bytes(void)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}

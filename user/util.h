@@ -52,4 +52,7 @@ char *dlp_sanitise(char *dst, size_t size, const char *src, size_t bytes);
 uint64_t dlp_now_ns(void);
 uint64_t dlp_realtime_ns(void);
 
+/* Physical memory this process uses; 0 = not known. */
+uint64_t dlp_resident_bytes(void);
+
 #endif /* DLP_UTIL_H */

@@ -7,7 +7,7 @@ import subprocess
 from harness import Skip, group
 
 LOADER = {"num_workers": 3, "n": 240, "batch": 4, "work": {"kind": "uneven", "ms": 1}}
-GROUPS = {"permission", "kernel", "system", "job"}
+GROUPS = {"permission", "privileges", "kernel", "system", "job"}
 # rows that depend on what the machine is, not on what the tool does
 MACHINE = {"cgroup-cpu", "cgroup-memory", "pressure"}
 # checks_rungs.py has the others

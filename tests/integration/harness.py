@@ -232,14 +232,15 @@ def parse_events(path):
 
 class Tool:
     """One run of dlprof-bpf, attached to pid or, in a process group of its own, launching a command.
-    Options that are None or False are left out."""
+    `prefix` stands in place of the tool: another copy, and what it is started by. Options that are None or False are left out."""
 
-    def __init__(self, env, pid, *options, duration=None, events=True, summary=None, launch=None):
+    def __init__(self, env, pid, *options, duration=None, events=True, summary=None, launch=None,
+                 prefix=None):
         env.serial += 1
         base = os.path.join(env.folder, f"tool{env.serial}")
         self.summary_path = summary or base + ".json"
         self.events_path = base + ".events" if events else None
-        command = [env.tool, "--summary", self.summary_path, *options]
+        command = [*(prefix or [env.tool]), "--summary", self.summary_path, *options]
         if not launch:
             command += ["--pid", str(pid)]
         if duration is not None:

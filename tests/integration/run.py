@@ -34,6 +34,8 @@ import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
 import checks_gate  # noqa: E402,F401
 import checks_doctor  # noqa: E402,F401
+import checks_privileges  # noqa: E402,F401
+import checks_hostile  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))
 

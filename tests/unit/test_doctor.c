@@ -114,6 +114,25 @@ static void test_all_well(void **state)
 	expect("job", "torch", DLP_DOCTOR_OK, "2.13.0+cpu", "");
 }
 
+static void test_privileges(void **state)
+{
+	(void)state;
+	facts.has_invoker = true;
+	facts.invoker = 1000;
+	dlp_doctor_assemble(&facts, &doctor);
+	expect("privileges", "CAP_BPF", DLP_DOCTOR_OK, "held; while watching: kept", "");
+	expect("privileges", "CAP_SYS_ADMIN", DLP_DOCTOR_OK, "only a helper process", "");
+	expect("privileges", "user", DLP_DOCTOR_OK, "user 1000, who called sudo", "");
+	/* 2 = CAP_DAC_READ_SEARCH, 38 = CAP_PERFMON, as the kernel numbers them */
+	facts.caps = ~(1ull << 2 | 1ull << 38);
+	facts.has_invoker = facts.is_root = false;
+	dlp_doctor_assemble(&facts, &doctor);
+	expect("privileges", "CAP_PERFMON", DLP_DOCTOR_MISSING, "not held", "everything: attaching");
+	expect("privileges", "CAP_DAC_READ_SEARCH", DLP_DOCTOR_MISSING, "not held", "their files");
+	expect("privileges", "CAP_BPF", DLP_DOCTOR_OK, "held", "");
+	expect("privileges", "user", DLP_DOCTOR_OK, "still user 1000", "");
+}
+
 static void test_no_permission(void **state)
 {
 	(void)state;
@@ -326,15 +345,15 @@ static void test_print(void **state)
 	dlp_doctor_assemble(&facts, &doctor);
 	text = printed();
 	assert_non_null(strstr(text, "\ntraining jobs can be observed here\n"));
-	assert_non_null(strstr(text, "  ok        scopes          uprobes can be attached\n"));
+	assert_non_null(strstr(text, "  ok        scopes                  uprobes can be attached\n"));
 	/* nothing to explain */
 	assert_null(strstr(text, "perf_event_paranoid"));
 	free(text);
 	refuse(&facts.own, DLP_FEATURE_SCOPES, "no probe: EPERM");
 	dlp_doctor_assemble(&facts, &doctor);
 	text = printed();
-	assert_non_null(strstr(text, "  missing   scopes          no probe: EPERM\n"
-				     "                            costs: GetNext"));
+	assert_non_null(strstr(text, "  missing   scopes                  no probe: EPERM\n"
+				     "                                    costs: GetNext"));
 	assert_non_null(strstr(text, "perf_event_paranoid: 4\n"));
 	assert_non_null(strstr(text, "lockdown: not known\n"));
 	assert_non_null(strstr(text, "training jobs cannot be observed here\n"));
@@ -420,6 +439,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_all_well, start),
+		cmocka_unit_test_setup(test_privileges, start),
 		cmocka_unit_test_setup(test_no_permission, start),
 		cmocka_unit_test_setup(test_root_in_a_container, start),
 		cmocka_unit_test_setup(test_numbers_of_its_own, start),

@@ -475,10 +475,10 @@ static void test_write(void **state)
 	dlp_diagnose(&job.model, NULL, &verdict);
 	mask = umask(022);
 	assert_int_equal(
-		dlp_summary_write(path, &job.model, &verdict, &facts, error, sizeof(error)), 0);
+		dlp_summary_write(path, -1, &job.model, &verdict, &facts, error, sizeof(error)), 0);
 	/* again: over the old one */
 	assert_int_equal(
-		dlp_summary_write(path, &job.model, &verdict, &facts, error, sizeof(error)), 0);
+		dlp_summary_write(path, -1, &job.model, &verdict, &facts, error, sizeof(error)), 0);
 	(void)umask(mask);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0644);
@@ -489,14 +489,14 @@ static void test_write(void **state)
 	assert_int_equal(unlink(path), 0);
 	/* a folder stands where the file should be: nothing is left beside it */
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_true(dlp_summary_write(path, &job.model, &verdict, &facts, error, sizeof(error)) <
+	assert_true(dlp_summary_write(path, -1, &job.model, &verdict, &facts, error, sizeof(error)) <
 		    0);
 	assert_non_null(strstr(error, path));
 	assert_null(strchr(error, '\n'));
 	assert_int_equal(entries(folder), 1);
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(dlp_summary_write(path, &job.model, &verdict, &facts, error,
+	assert_int_equal(dlp_summary_write(path, -1, &job.model, &verdict, &facts, error,
 					   sizeof(error)),
 			 -ENOENT);
 	assert_non_null(strstr(error, "No such file"));
@@ -508,10 +508,10 @@ static void test_write_special(void **state)
 
 	(void)state;
 	dlp_diagnose(&job.model, NULL, &verdict);
-	assert_int_equal(dlp_summary_write("/dev/null", &job.model, &verdict, &facts, error,
+	assert_int_equal(dlp_summary_write("/dev/null", -1, &job.model, &verdict, &facts, error,
 					   sizeof(error)),
 			 0);
-	assert_int_equal(dlp_summary_write("/dev/full", &job.model, &verdict, &facts, error,
+	assert_int_equal(dlp_summary_write("/dev/full", -1, &job.model, &verdict, &facts, error,
 					   sizeof(error)),
 			 -ENOSPC);
 	assert_non_null(strstr(error, "/dev/full"));
