@@ -134,7 +134,7 @@ def hostile_names(env):
 STORM = r"""
 import subprocess, time, torch
 from torch.utils.data import DataLoader
-storms = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; /bin/true; done"]) for _ in range(2)]
+storm = subprocess.Popen(["sh", "-c", "while :; do /bin/true; /bin/true; done"])
 for i, batch in enumerate(DataLoader(range(10000000), batch_size=4, num_workers=2)):
     time.sleep(0.001)
     if i == 5:
@@ -156,7 +156,7 @@ def storm(env):
     try:
         tap.same(job.stdout.readline(), b"ready\n", "the job runs")
         before = births()
-        for attempt in range(3):
+        for attempt in range(2):
             tool = env.observe(job.pid, duration=1, events=False)
             tap.same((tool.status, tool.stderr), (0, ""), f"attached, {attempt + 1}")
             tap.check(tool.summary["loaders"] and len(tool.summary["workers"]) == 2,
@@ -165,4 +165,4 @@ def storm(env):
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.communicate()
-    tap.check(made > 300, "hundreds of processes came and went meanwhile", made)
+    tap.check(made > 200, "hundreds of processes came and went meanwhile", made)
