@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 folder, rank = sys.argv[1], int(os.environ["RANK"])
-SLOW_S = 0.04
+SLOW_S = 0.06
 
 def there(name):
     return os.path.exists(os.path.join(folder, name))
@@ -251,6 +251,11 @@ def ranks(env):
     check_even(tap, even.summary, job.truth)
     for name, tool in seen:
         check_truth(tap, name, tool.summary, job.truth)
+        waits, lack = waits_of(tool.summary, job.truth), lack_of(tool.summary)
+        if waits[0] - waits[1] - lack < 0.1:
+            tap.skip(f"ranks: {name}: which is named", "so much else runs here that, by their own "
+                     f"figures, neither waits for the other: {waits}, {lack:.3f} without a CPU")
+            continue
         check_named(tap, name, tool.summary, job.truth)
         check_lines(tap, name, tool.lines, job.pids[1])
     tap.check(f"pid {job.launcher} " in seen[1][1].stderr and "2 training processes" in
