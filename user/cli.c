@@ -4,16 +4,22 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "governor.h"
 #include "record_file.h"
 #include "util.h"
 
 #define RING_BYTES_DEFAULT (4u << 20)
 /* The kernel takes a power of two in 32 bits. */
 #define RING_BYTES_MAX (1u << 31)
+#define MAX_OVERHEAD_DEFAULT 1
+/* Below, the kernel's statistics are all that is measured. */
+#define MAX_OVERHEAD_LEAST 0.01
 #define INTERVAL_MIN_NS (100 * DLP_NS_PER_MS)
 
 /* One function a kind of option: takes the argument, 0 or a negative errno; `why` says more. */
@@ -164,6 +170,23 @@ static int take_ring_size(struct dlp_options *options, const char *arg, char *wh
 	return -EINVAL;
 }
 
+static int take_max_overhead(struct dlp_options *options, const char *arg, char *why,
+			     size_t why_size)
+{
+	char *end = NULL;
+	double value = -1;
+
+	/* strtod also takes spaces, signs, "nan" and hexadecimal */
+	if (*arg && !arg[strspn(arg, "0123456789.")])
+		value = strtod(arg, &end);
+	if (!end || *end || value < MAX_OVERHEAD_LEAST || value > 100) {
+		say(why, why_size, "not a percentage from %g to 100", MAX_OVERHEAD_LEAST);
+		return -EINVAL;
+	}
+	options->max_overhead_ppm = (uint32_t)lround(value * DLP_PPM_PER_PERCENT);
+	return 0;
+}
+
 static int take_without(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	int feature = dlp_feature_find(arg);
@@ -253,6 +276,8 @@ static const struct cli_option {
 	  "report blocked intervals from this length on; default 1ms" },
 	{ "ring-size", "BYTES", take_ring_size,
 	  "event buffer: a power of two, K and M understood; default 4M" },
+	{ "max-overhead", "PCT", take_max_overhead,
+	  "give up detail above so much of the job's CPU time; default 1" },
 	{ "without", "NAME", take_without,
 	  "leave out, use the next best way (repeatable; see the manual):" },
 	{ "json", NULL, take_json, "doctor prints JSON" },
@@ -479,6 +504,7 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 	ret->interval_ns = DLP_NS_PER_S;
 	ret->long_wait_ns = DLP_NS_PER_MS;
 	ret->ring_bytes = RING_BYTES_DEFAULT;
+	ret->max_overhead_ppm = MAX_OVERHEAD_DEFAULT * DLP_PPM_PER_PERCENT;
 	if (argc > 1 && !strcmp(argv[1], "replay"))
 		return parse_replay(argc - 1, argv + 1, ret, error, error_size);
 	if (argc > 1 && !strcmp(argv[1], "doctor"))

@@ -29,6 +29,7 @@ struct dlp_options {
 	uint64_t interval_ns;
 	uint64_t long_wait_ns;
 	uint32_t ring_bytes; /* power of two, whole pages */
+	uint32_t max_overhead_ppm; /* of the job's CPU time, for the probes */
 	uint32_t without;    /* enum dlp_without */
 	const char *summary; /* borrowed from argv; NULL = none */
 	const char *events;

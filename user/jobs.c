@@ -32,6 +32,7 @@ struct dlp_jobs {
 	pid_t trainer;
 	struct proc *proc;
 	size_t cnt, room;
+	uint64_t cpu_ns; /* see dlp_jobs_cpu_ns */
 };
 
 int dlp_jobs_new(const char *root, pid_t trainer, struct dlp_jobs **ret)
@@ -170,6 +171,20 @@ static bool read_figures(const struct dlp_jobs *jobs, struct proc *proc)
 	return true;
 }
 
+/* The same, and its growth of CPU time goes to the job's. */
+static bool account(struct dlp_jobs *jobs, struct proc *proc)
+{
+	bool from_birth = !proc->reports && proc->event.born_ns;
+	uint64_t before_ns = proc->event.utime_ns + proc->event.stime_ns, now_ns;
+
+	if (!read_figures(jobs, proc))
+		return false;
+	now_ns = proc->event.utime_ns + proc->event.stime_ns;
+	if ((proc->reports || from_birth) && now_ns > before_ns)
+		jobs->cpu_ns += now_ns - before_ns;
+	return true;
+}
+
 static void forget_ended(struct dlp_jobs *jobs)
 {
 	size_t kept = 0;
@@ -189,7 +204,7 @@ int dlp_jobs_report(struct dlp_jobs *jobs, uint64_t now_ns, dlp_jobs_event_fn em
 		uint64_t lo, hi;
 		int err;
 
-		if (!proc->ended && !read_figures(jobs, proc))
+		if (!proc->ended && !account(jobs, proc))
 			proc->ended = true;
 		if (!proc->ended && proc->needs_lock && proc->reports < YOUNG_REPORTS &&
 		    !dlp_target_gil(jobs->root, (pid_t)proc->event.hdr.tgid, &lo, &hi)) {
@@ -218,4 +233,9 @@ size_t dlp_jobs_workers(const struct dlp_jobs *jobs)
 	for (size_t i = 0; i < jobs->cnt; i++)
 		workers += !jobs->proc[i].ended && jobs->proc[i].event.role == DLP_ROLE_WORKER;
 	return workers;
+}
+
+uint64_t dlp_jobs_cpu_ns(const struct dlp_jobs *jobs)
+{
+	return jobs->cpu_ns;
 }

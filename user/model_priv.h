@@ -431,6 +431,9 @@ void dlp_stages_fini(struct dlp_model *model);
 /* model_block.c */
 int dlp_block(struct dlp_model *model, const struct dlp_ev_block *ev);
 
+/* model_govern.c */
+void dlp_govern_note(struct dlp_model *model, const struct dlp_ev_govern *ev);
+
 /* model_wait.c */
 void dlp_wait(struct dlp_model *model, const struct dlp_ev_wait *ev);
 

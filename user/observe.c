@@ -14,6 +14,7 @@
 
 #include "decode.h"
 #include "diagnose.h"
+#include "govern.h"
 #include "jobs.h"
 #include "labels.h"
 #include "proc_role.h"
@@ -46,6 +47,7 @@ struct loop {
 	struct dlp_jobs *jobs;
 	struct dlp_sysfacts *sysfacts;
 	struct dlp_labels *labels;
+	struct dlp_govern govern;
 	struct dlp_screen *screen; /* instead of the lines; NULL = none */
 	struct rusage usage_start;
 	uint64_t interval_cnt;
@@ -234,13 +236,15 @@ static int end_interval(struct loop *loop)
 	int err;
 
 	err = gather(loop);
-	if (err)
-		return err;
-	err = emit_window(loop, 1, dlp_now_ns());
+	if (!err)
+		err = dlp_govern_interval(&loop->govern, take, loop);
+	if (!err)
+		err = emit_window(loop, 1, dlp_now_ns());
 	if (err)
 		return err;
 	loop->interval_cnt++;
-	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0);
+	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0 ||
+						  dlp_governor_alert(&loop->govern.governor));
 	dlp_session_pace(loop->session);
 	say_interval(loop);
 	return 0;
@@ -479,7 +483,11 @@ static int open_window(struct loop *loop)
 	if (err)
 		return err;
 	dlp_session_sample(loop->session, true);
-	return emit_window(loop, 0, dlp_now_ns());
+	err = emit_window(loop, 0, dlp_now_ns());
+	loop->govern.session = loop->session;
+	loop->govern.labels = loop->labels;
+	loop->govern.jobs = loop->jobs;
+	return err ? err : dlp_govern_open(&loop->govern, loop->ob->options->max_overhead_ppm, take, loop);
 }
 
 /*

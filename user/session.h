@@ -14,6 +14,7 @@
 
 #include "dlprof/event.h"
 #include "feature.h"
+#include "governor.h"
 #include "target.h"
 
 struct dlp_session;
@@ -82,6 +83,13 @@ void dlp_session_pace(struct dlp_session *session);
  * so they are on for a sample only. Ignored where the kernel has none.
  */
 void dlp_session_sample(struct dlp_session *session, bool on);
+/*
+ * What the programs cost since the last call, or since the statistics were turned on; false when
+ * these are off.
+ */
+bool dlp_session_cost(struct dlp_session *session, uint64_t ret_ns[DLP_COST_PARTS]);
+/* Does without what these steps (bits of enum dlp_govern_step) leave out, and with all else. */
+void dlp_session_throttle(struct dlp_session *session, uint32_t steps);
 /* Detaches all; NULL is fine. */
 void dlp_session_free(struct dlp_session *session);
 

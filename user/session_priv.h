@@ -53,6 +53,10 @@ struct dlp_session {
 	size_t scope_probe_cnt;
 	struct bpf_link *link[DLP_LINKS_MAX];
 	size_t link_cnt;
+	/* the queue's uprobes, apart: they can be done without */
+	struct bpf_link *queue_link[DLP_PROBES_MAX];
+	size_t queue_link_cnt;
+	bool messages_off;
 	struct bpf_link *sweep_link;
 	struct bpf_link *calls_link; /* syscall rung; NULL while it pauses */
 	uint64_t calls_seen, calls_ns; /* as of the last interval */
@@ -65,6 +69,7 @@ struct dlp_session {
 	int stats_fd; /* holds the statistics on; -1 = off */
 	uint64_t sample_start_ns, sampled_ns;
 	uint64_t sample_cnt_base, sample_ns_base, sample_cnt, sample_ns;
+	uint64_t part_base[DLP_COST_PARTS]; /* dlp_session_parts as of the last look */
 	dlp_sink_fn sink;
 	void *sink_ctx;
 	int sink_err;
@@ -82,6 +87,11 @@ uint64_t dlp_session_counter(const struct dlp_session *session, uint32_t counter
 
 /* Opens the skeleton and loads those of its programs that are wanted and accepted: 0 or -errno. */
 int dlp_session_load(struct dlp_session *session, const struct dlp_kernel_facts *facts);
+
+/* Run time of all programs so far, by what they are for. */
+void dlp_session_parts(const struct dlp_session *session, uint64_t ret_ns[DLP_COST_PARTS]);
+/* Attaches or detaches what sees queue messages, as far as it is in use. */
+void dlp_session_messages(struct dlp_session *session, bool on);
 
 /* Attaches the sampler to every CPU that is online; gives the feature up when it can't. */
 void dlp_session_attach_sampler(struct dlp_session *session);

@@ -44,5 +44,6 @@ json_t *dlp_doc_stages(struct dlp_doc *doc);
 json_t *dlp_doc_waits(struct dlp_doc *doc);
 json_t *dlp_doc_block_io(struct dlp_doc *doc);
 json_t *dlp_doc_system(struct dlp_doc *doc);
+json_t *dlp_doc_governor(struct dlp_doc *doc);
 
 #endif /* DLP_SUMMARY_PRIV_H */

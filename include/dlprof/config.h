@@ -103,6 +103,13 @@ struct dlp_config {
 	__u64 long_wait_ns;	/* report blocked intervals at least so long */
 };
 
+/* What user space changes while the programs run, to make them cheaper; all zero at first. */
+struct dlp_throttle {
+	__u32 labels_off; /* scopes that are no GetNext are paired, and nothing else */
+	__u32 worker_scopes_off; /* no scopes but the trainer's */
+	__u64 long_wait_ns; /* instead of dlp_config's, when longer */
+};
+
 /* Value of the job table, keyed by tgid. */
 struct dlp_job {
 	__u32 trainer;	/* tgid of the trainer this process belongs to */
