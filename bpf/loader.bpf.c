@@ -16,7 +16,7 @@ struct label_key {
 
 struct label_value {
 	u32 id;
-	u32 flags; /* DLP_SCOPE_GETNEXT */
+	u32 flags; /* DLP_SCOPE_GETNEXT, DLP_SCOPE_NAMED */
 	u32 told;  /* user space has its text */
 	u32 rsvd;
 };
@@ -66,10 +66,17 @@ static __always_inline bool has_prefix(const char *text, const char *prefix, u32
 	return true;
 }
 
+/* Out of line: it is asked once a label. */
+static __noinline bool is_named(const struct label_key *key)
+{
+	return dlp_glob_match(&dlp_cfg.getnext, key->text);
+}
+
 static __always_inline u32 label_flags(const struct label_key *key)
 {
-	return has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ? DLP_SCOPE_GETNEXT :
-										   0;
+	if (has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1))
+		return DLP_SCOPE_GETNEXT;
+	return dlp_cfg.getnext.start && is_named(key) ? DLP_SCOPE_GETNEXT | DLP_SCOPE_NAMED : 0;
 }
 
 static __always_inline u32 new_label_id(void)
@@ -216,7 +223,7 @@ int dlp_next(struct pt_regs *ctx __attribute__((unused)))
 #define NEXT_REACH_NS 1000000
 
 /* The GetNext that was just entered began with its __next__, unless the thread waited since. */
-static __always_inline void begin_with_next(struct dlp_thread *thread)
+static __always_inline void begin_with_next(struct dlp_thread *thread, u32 flags)
 {
 	u32 at = (thread->depth - 1) & (DLP_SCOPE_DEPTH - 1);
 	struct dlp_frame *frame = &thread->frame[at];
@@ -224,7 +231,8 @@ static __always_inline void begin_with_next(struct dlp_thread *thread)
 	u64 next_ns = thread->next_ns, waited_ns = 0;
 
 	thread->next_ns = 0;
-	if (!next_ns || next_ns > frame->start_ns)
+	/* what the user names need not be inside a __next__ */
+	if (!next_ns || next_ns > frame->start_ns || flags & DLP_SCOPE_NAMED)
 		return;
 	/* called by its name, inside a scope of the job's own: that __next__ was another's */
 	if (at && next_ns < thread->frame[(at - 1) & (DLP_SCOPE_DEPTH - 1)].start_ns)
@@ -248,7 +256,7 @@ static __always_inline bool is_other_scope(const void *user_text)
 {
 	u64 want, start = 0;
 
-	if (!dlp_throttle.labels_off)
+	if (!dlp_throttle.labels_off || dlp_cfg.getnext.start)
 		return false;
 	__builtin_memcpy(&want, GETNEXT_PREFIX, sizeof(want));
 	bpf_probe_read_user(&start, sizeof(start), user_text);
@@ -320,7 +328,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	/* also without a label: its exit will come */
 	dlp_scope_push(thread, label.id, label.flags, label_weight(&label), now);
 	if (label.flags & DLP_SCOPE_GETNEXT && thread->depth <= DLP_SCOPE_DEPTH)
-		begin_with_next(thread);
+		begin_with_next(thread, label.flags);
 	return 0;
 }
 
@@ -414,7 +422,7 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 	}
 	dlp_scope_push(thread, label.id, label.flags | silent, silent ? 0 : label_weight(&label), now);
 	if (!silent && label.flags & DLP_SCOPE_GETNEXT && thread->depth <= DLP_SCOPE_DEPTH)
-		begin_with_next(thread);
+		begin_with_next(thread, label.flags);
 }
 
 SEC("uprobe")

@@ -62,7 +62,7 @@ _dlprof_bpf_report() {
 _dlprof_bpf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
 	local watch='--pid --list --duration --summary --interval --lines --quiet --record --record-max
-		--events --labels --long-wait --ring-size --max-overhead
+		--events --labels --getnext --long-wait --ring-size --max-overhead
 		--without --version --help'
 	local withouts='scopes clocks task-storage clock-iter queue-uprobe queue-syscall process block
 		waits iterators others'
@@ -95,7 +95,7 @@ _dlprof_bpf() {
 		_dlprof_bpf_words "$withouts" "$cur"
 		return
 		;;
-	--duration | --interval | --record-max | --labels | --long-wait | --ring-size |
+	--duration | --interval | --record-max | --labels | --getnext | --long-wait | --ring-size |
 		--max-overhead)
 		COMPREPLY=()
 		return

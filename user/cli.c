@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "glob.h"
 #include "governor.h"
 #include "record_file.h"
 #include "util.h"
@@ -112,6 +113,18 @@ static int take_labels(struct dlp_options *options, const char *arg, char *why, 
 	}
 	options->labels[options->label_cnt++] = arg;
 	return 0;
+}
+
+static int take_getnext(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	int err;
+
+	err = *arg ? dlp_glob_add(&options->getnext, arg) : -EINVAL;
+	if (err == -ENOSPC)
+		say(why, why_size, "more than 63 characters, patterns given before included");
+	else if (err)
+		say(why, why_size, "not a pattern of characters, ?, * and [a-z]");
+	return err ? -EINVAL : 0;
 }
 
 static int take_record(struct dlp_options *options, const char *arg, char *why, size_t why_size)
@@ -272,6 +285,8 @@ static const struct cli_option {
 	{ "events", "FILE", take_events, "write every event as a line of text (for debugging)" },
 	{ "labels", "GLOB", take_labels,
 	  "only the record_function labels that match (repeatable)" },
+	{ "getnext", "GLOB", take_getnext,
+	  "labels that match are GetNext, too: of a home-made loader" },
 	{ "long-wait", "DURATION", take_long_wait,
 	  "report blocked intervals from this length on; default 1ms" },
 	{ "ring-size", "BYTES", take_ring_size,

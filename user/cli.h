@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "dlprof/config.h"
 #include "feature.h"
 
 enum dlp_exit {
@@ -35,6 +36,7 @@ struct dlp_options {
 	const char *events;
 	const char *labels[DLP_LABEL_GLOBS_MAX]; /* label_cnt patterns; none = all labels */
 	size_t label_cnt;
+	struct dlp_glob getnext; /* labels that are GetNext besides torch's own */
 	const char *record;
 	uint64_t record_max; /* bytes; 0 = keep all */
 	const char *replay; /* the recording to read instead of watching; NULL = watch */

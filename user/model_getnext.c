@@ -585,7 +585,8 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 		dlp_thread_scope(model, thread, &call);
 	if (call.end_ns > model->last_progress_ns)
 		model->last_progress_ns = call.end_ns;
-	if (!dlp_label_single(model, call.label))
+	/* what the user has named gets no batch from a queue that we understand */
+	if (!(ev->hdr.flags & DLP_SCOPE_NAMED) && !dlp_label_single(model, call.label))
 		it = choose(model, state, &call);
 	if (!it) {
 		it = dlp_loader_plain(model, &call, &err);

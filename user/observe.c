@@ -504,6 +504,7 @@ static enum dlp_exit attach(struct loop *loop, int *ret_err, char *error, size_t
 		.target = loop->ob->target,
 		.without = options->without,
 		.long_wait_ns = options->long_wait_ns,
+		.getnext = &options->getnext,
 		.ring_bytes = options->ring_bytes,
 	};
 	struct dlp_session_failure failure;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dlprof/config.h"
 #include "dlprof/event.h"
 #include "feature.h"
 #include "governor.h"
@@ -23,6 +24,7 @@ struct dlp_session_opts {
 	const struct dlp_target *target;
 	uint32_t without; /* DLP_FEATURE_BIT()s to do without */
 	uint64_t long_wait_ns;
+	const struct dlp_glob *getnext; /* labels that are GetNext, too; NULL = none; copied */
 	uint32_t ring_bytes; /* power of two, whole pages */
 };
 

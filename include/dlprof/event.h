@@ -99,6 +99,7 @@ struct dlp_ev_scope {
 /* hdr.flags of DLP_EV_SCOPE */
 #define DLP_SCOPE_GETNEXT (1u << 0) /* label is a DataLoader iterator's __next__ */
 #define DLP_SCOPE_OUTER	  (1u << 1) /* and no other GetNext is around it */
+#define DLP_SCOPE_NAMED	  (1u << 2) /* a GetNext because the user said so: not torch's own loader */
 
 /*
  * Longest label seen: "enumerate(DataLoader)#_StatefulMultiProcessingDataLoaderIter.__next__" (69);
@@ -109,7 +110,7 @@ struct dlp_ev_scope {
 struct dlp_ev_label {
 	struct dlp_ev_hdr hdr;
 	__u32 label;
-	__u32 flags; /* DLP_SCOPE_GETNEXT */
+	__u32 flags; /* DLP_SCOPE_GETNEXT, DLP_SCOPE_NAMED */
 	char text[DLP_LABEL_MAX]; /* NUL-padded; untrusted */
 };
 

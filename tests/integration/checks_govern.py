@@ -13,7 +13,8 @@ def governed(env, labels, percent, seconds):
     session = env.session()
     path = os.path.join(env.folder, "govern.dlp")
     with session.phase("steady", loader=LOADER, step={"ms": 1, "labels": labels}) as phase:
-        tool = env.observe(session.pid, "--max-overhead", str(percent), "--record", path,
+        tool = env.observe(session.pid, "--max-overhead", str(percent), "--interval", "300ms",
+                           "--record", path,
                            duration=seconds)
     tool.need_summary()
     return tool, phase.truth, tool.summary["overhead"]["governor"], path
@@ -44,7 +45,7 @@ def flood(env):
 
     def attempt():
         nonlocal seen
-        seen = governed(env, 2000, round(0.85 * free["measured_pct"], 2), 12)
+        seen = governed(env, 2000, round(0.85 * free["measured_pct"], 2), 6)
         governor = seen[2]
         taken = {s["step"] for s in governor["steps"] if not s["undone"]}
         if "labels_off" not in taken or governor["measured_pct"] > governor["limit_pct"]:
@@ -64,7 +65,7 @@ def flood(env):
 @group("overhead that cannot be met")
 def hopeless(env):
     tap = env.tap
-    tool, truth, governor, _ = governed(env, 200, 0.01, 25)
+    tool, truth, governor, _ = governed(env, 200, 0.01, 10)
     tap.same(governor["can_be_met"], False, "said in the summary")
     tap.check(any("nothing more can be left out" in line for line in tool.lines), "and in a line")
     compare.check_count(tap, tool, truth)

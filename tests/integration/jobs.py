@@ -26,6 +26,7 @@ from torch.autograd.profiler import record_function
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import homemade  # noqa: E402
 import truth  # noqa: E402
 
 BLOB = zlib.compress(random.Random(1).randbytes(50_000) + b"a" * 50_000, 1)
@@ -437,7 +438,11 @@ def fixed(control, steps, loader):
     return {"digest": train.digest()}
 
 
-JOBS = {f.__name__: f for f in (steady, plan, fixed)}
+def own_loader(control, step=None, **options):
+    return homemade.homemade(control, Training(**(step or {})), **options)
+
+
+JOBS = {f.__name__: f for f in (steady, plan, fixed, own_loader)}
 
 
 def main():

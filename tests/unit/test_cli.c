@@ -153,6 +153,10 @@ static void test_refused(void **state)
 	refuse("--pid 1 --duration 0", "'0'");
 	refuse("--pid 1 --duration 1e30", "too long");
 	refuse("--pid 1 --interval 99ms", "100ms");
+	refuse("--pid 1 --getnext [ab", "[ab");
+	refuse("--pid 1 --getnext=", "pattern");
+	refuse("--pid 1 --getnext 0123456789012345678901234567890123456789012345678901234567890123",
+	       "63 characters");
 	refuse("--pid 1 --max-overhead 0", "0");
 	refuse("--pid 1 --max-overhead 101", "101");
 	refuse("--pid 1 --max-overhead 1e1", "1e1");
@@ -240,6 +244,7 @@ static void test_help_text(void **state)
 		"--interval SECONDS",
 		"--max-overhead PCT",
 		"--without NAME",
+		"--getnext GLOB",
 		"--long-wait DURATION",
 		"--ring-size BYTES",
 		"--quiet",
