@@ -62,11 +62,25 @@ static struct proc *find(const struct dlp_jobs *jobs, uint32_t pid)
 	return NULL;
 }
 
+/* Thousands of short-lived ones between two reports: of those that are gone nothing can be read. */
+static void forget_unread(struct dlp_jobs *jobs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		if (!jobs->proc[i].ended || jobs->proc[i].reports)
+			jobs->proc[kept++] = jobs->proc[i];
+	}
+	jobs->cnt = kept;
+}
+
 /* A new entry, or NULL when there is no room: its figures will be missing, nothing else. */
 static struct proc *append(struct dlp_jobs *jobs, uint32_t pid)
 {
 	struct proc *proc;
 
+	if (jobs->cnt >= PROCS_MAX)
+		forget_unread(jobs);
 	if (jobs->cnt == jobs->room) {
 		size_t room = jobs->room ? jobs->room * 2 : 16;
 

@@ -438,11 +438,27 @@ def fixed(control, steps, loader):
     return {"digest": train.digest()}
 
 
+def forking(control, loader, spawn, step=None):
+    """steady, beside a thread that starts one process after the other."""
+    over = threading.Event()
+
+    def run():
+        while not over.is_set():
+            os.waitpid(os.posix_spawn(spawn, [spawn], {}), 0)
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        return steady(control, loader, step)
+    finally:
+        over.set()
+        thread.join()
+
+
 def own_loader(control, step=None, **options):
     return homemade.homemade(control, Training(**(step or {})), **options)
 
 
-JOBS = {f.__name__: f for f in (steady, plan, fixed, own_loader)}
+JOBS = {f.__name__: f for f in (steady, plan, fixed, forking, own_loader)}
 
 
 def main():

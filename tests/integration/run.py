@@ -32,6 +32,7 @@ import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
 import checks_doctor  # noqa: E402,F401
 import checks_govern  # noqa: E402,F401
+import checks_bounds  # noqa: E402,F401
 import checks_loaders  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))
