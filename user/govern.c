@@ -34,6 +34,7 @@ int dlp_govern_open(struct dlp_govern *govern, uint32_t limit_ppm, dlp_sink_fn e
 {
 	dlp_governor_init(&govern->governor, limit_ppm, possible_steps(govern->session));
 	govern->cpu_ns = dlp_jobs_cpu_ns(govern->jobs);
+	govern->last_ns = dlp_now_ns();
 	govern->active = 0;
 	return emit_state(govern, emit, ctx);
 }
@@ -57,6 +58,10 @@ int dlp_govern_interval(struct dlp_govern *govern, dlp_sink_fn emit, void *ctx)
 	uint64_t cpu_ns = dlp_jobs_cpu_ns(govern->jobs);
 
 	sample.job_ns = cpu_ns > govern->cpu_ns ? cpu_ns - govern->cpu_ns : 0;
+	/* a job that mostly waits is not held up by more than its probes' share of one CPU */
+	if (sample.job_ns < sample.now_ns - govern->last_ns)
+		sample.job_ns = sample.now_ns - govern->last_ns;
+	govern->last_ns = sample.now_ns;
 	govern->cpu_ns = cpu_ns;
 	if (!dlp_session_cost(govern->session, sample.part_ns))
 		return 0;

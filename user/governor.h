@@ -28,7 +28,7 @@ enum dlp_cost_part {
 struct dlp_cost_sample {
 	uint64_t now_ns; /* its end */
 	uint64_t part_ns[DLP_COST_PARTS];
-	uint64_t job_ns; /* CPU time of the job's processes */
+	uint64_t job_ns; /* CPU time of the job's processes, or of one CPU where that is more */
 };
 
 struct dlp_governor {

@@ -353,7 +353,7 @@ struct dlp_ev_govern {
 	__u32 active; /* bit for each enum dlp_govern_step that is taken from now on */
 	__u32 unmet;  /* 1: too much, and no step is left that would help */
 	__u64 probe_ns; /* time of the BPF programs in what was measured, */
-	__u64 job_ns;	/* and CPU time of the job's processes */
+	__u64 job_ns;	/* and CPU time of the job's processes, or of one CPU where that is more */
 };
 
 #define DLP_ASSERT_SIZE(type, bytes) \
