@@ -14,9 +14,9 @@ struct dlp_govern {
 	struct dlp_session *session;
 	struct dlp_labels *labels;
 	const struct dlp_jobs *jobs;
-	uint64_t cpu_ns; /* dlp_jobs_cpu_ns when the interval began */
+	uint64_t cpu_ns;  /* dlp_jobs_cpu_ns when the interval began */
 	uint64_t last_ns; /* and when that was */
-	uint32_t active; /* steps as they are carried out */
+	uint32_t active;  /* steps as they are carried out */
 };
 
 /* When the window opens. Emits the limit. 0 or the sink's error. */

@@ -20,8 +20,8 @@
 /* One that was taken and has not saved that much was no help: it is taken back at once. */
 
 static const enum dlp_cost_part saves[DLP_GOV_MAX] = {
-	[DLP_GOV_LABELS_FEW] = DLP_COST_SCOPES,	 [DLP_GOV_LABELS_OFF] = DLP_COST_SCOPES,
-	[DLP_GOV_LONG_WAITS] = DLP_COST_CLOCKS,	 [DLP_GOV_MESSAGES] = DLP_COST_MESSAGES,
+	[DLP_GOV_LABELS_FEW] = DLP_COST_SCOPES,	   [DLP_GOV_LABELS_OFF] = DLP_COST_SCOPES,
+	[DLP_GOV_LONG_WAITS] = DLP_COST_CLOCKS,	   [DLP_GOV_MESSAGES] = DLP_COST_MESSAGES,
 	[DLP_GOV_WORKER_SCOPES] = DLP_COST_SCOPES,
 };
 

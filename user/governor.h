@@ -33,22 +33,22 @@ struct dlp_cost_sample {
 
 struct dlp_governor {
 	uint32_t limit_ppm;
-	uint32_t possible; /* bits of the steps that would change anything here */
-	uint32_t measured_ppm; /* DLP_GOV_UNKNOWN = not yet */
-	uint64_t probe_ns, job_ns; /* of that measurement */
+	uint32_t possible;	     /* bits of the steps that would change anything here */
+	uint32_t measured_ppm;	     /* DLP_GOV_UNKNOWN = not yet */
+	uint64_t probe_ns, job_ns;   /* of that measurement */
 	uint32_t taken[DLP_GOV_MAX]; /* taken_cnt steps, oldest first */
 	size_t taken_cnt;
-	uint32_t undone; /* bits of steps that were taken back once */
-	uint32_t useless; /* and of those that had saved too little */
-	bool on_trial; /* the newest step: did it help? When it was taken, */
-	uint32_t trial_ppm; /* what it should save a part of cost so much, */
+	uint32_t undone;	   /* bits of steps that were taken back once */
+	uint32_t useless;	   /* and of those that had saved too little */
+	bool on_trial;		   /* the newest step: did it help? When it was taken, */
+	uint32_t trial_ppm;	   /* what it should save a part of cost so much, */
 	uint32_t trial_excess_ppm; /* and so much was too much */
 	bool unmet;
-	bool over; /* the newest sample is above the limit */
+	bool over;	       /* the newest sample is above the limit */
 	unsigned int over_cnt; /* samples above the limit in a row */
-	bool settling; /* the next sample still sees the time before a step */
-	uint64_t calm_ns; /* well below the limit since; 0 = not */
-	uint64_t patience_ns; /* so long it has to be before a step is taken back */
+	bool settling;	       /* the next sample still sees the time before a step */
+	uint64_t calm_ns;      /* well below the limit since; 0 = not */
+	uint64_t patience_ns;  /* so long it has to be before a step is taken back */
 };
 
 /* `possible`: bits of the steps to choose from. */

@@ -14,8 +14,7 @@ static void note(struct dlp_governing *governing, const struct dlp_ev_govern *ev
 		.measured_ppm = ev->measured_ppm,
 	};
 	if (to->undone)
-		governing->spent_ns[step] +=
-			dlp_less(ev->hdr.ts_ns, governing->since_ns[step]);
+		governing->spent_ns[step] += dlp_less(ev->hdr.ts_ns, governing->since_ns[step]);
 	else
 		governing->since_ns[step] = ev->hdr.ts_ns;
 }

@@ -16,7 +16,8 @@ static json_t *step(struct dlp_doc *doc, const struct dlp_govern_note *note, uin
 	json_t *entry = json_object();
 	char why[120];
 
-	(void)snprintf(why, sizeof(why), "the probes cost %.2f %% of the job's CPU time, %s %.2f %%%s",
+	(void)snprintf(why, sizeof(why),
+		       "the probes cost %.2f %% of the job's CPU time, %s %.2f %%%s",
 		       (double)note->measured_ppm / DLP_PPM_PER_PERCENT,
 		       note->measured_ppm > limit_ppm ? "more than" : "less than half of",
 		       (double)limit_ppm / DLP_PPM_PER_PERCENT,
@@ -33,7 +34,8 @@ json_t *dlp_doc_governor(struct dlp_doc *doc)
 {
 	const struct dlp_governing *governing = &doc->model->governing;
 	size_t first = governing->note_cnt > DLP_MODEL_GOVERN_NOTES_MAX ?
-			       governing->note_cnt - DLP_MODEL_GOVERN_NOTES_MAX : 0;
+			       governing->note_cnt - DLP_MODEL_GOVERN_NOTES_MAX :
+			       0;
 	json_t *object, *steps;
 
 	if (!governing->limit_ppm)
@@ -41,8 +43,9 @@ json_t *dlp_doc_governor(struct dlp_doc *doc)
 	object = json_object();
 	steps = json_array();
 	for (size_t i = first; i < governing->note_cnt; i++)
-		dlp_doc_push(doc, steps, step(doc, &governing->note[i % DLP_MODEL_GOVERN_NOTES_MAX],
-					      governing->limit_ppm));
+		dlp_doc_push(doc, steps,
+			     step(doc, &governing->note[i % DLP_MODEL_GOVERN_NOTES_MAX],
+				  governing->limit_ppm));
 	dlp_doc_set(doc, object, "limit_pct", percent(governing->limit_ppm));
 	dlp_doc_set(doc, object, "measured_pct", percent(governing->measured_ppm));
 	/* false: nothing is left that could be done without; GetNext is never */

@@ -17,7 +17,8 @@ void dlp_text_govern(FILE *out, const struct dlp_model *model)
 {
 	const struct dlp_governing *governing = &model->governing;
 	size_t first = governing->note_cnt > DLP_MODEL_GOVERN_NOTES_MAX ?
-			       governing->note_cnt - DLP_MODEL_GOVERN_NOTES_MAX : 0;
+			       governing->note_cnt - DLP_MODEL_GOVERN_NOTES_MAX :
+			       0;
 
 	for (size_t i = first; i < governing->note_cnt; i++) {
 		const struct dlp_govern_note *note =
@@ -25,16 +26,18 @@ void dlp_text_govern(FILE *out, const struct dlp_model *model)
 
 		if (!is_new(model, note->at_ns))
 			continue;
-		fprintf(out, "dlprof-bpf: the probes cost %.2f %% of the job's CPU time (limit %.2f %%): %s %s\n",
+		fprintf(out,
+			"dlprof-bpf: the probes cost %.2f %% of the job's CPU time (limit %.2f %%): %s %s\n",
 			percent(note->measured_ppm), percent(governing->limit_ppm),
-			!note->undone			      ? "from now on" :
+			!note->undone				  ? "from now on" :
 			note->measured_ppm > governing->limit_ppm ? "did not help, no longer" :
-								"no longer",
+								    "no longer",
 			dlp_governor_step_text(note->step));
 	}
 	if (governing->unmet && is_new(model, governing->unmet_ns))
-		fprintf(out, "dlprof-bpf: the probes cost %.2f %% of the job's CPU time (limit %.2f %%): "
-			     "nothing more can be left out, GetNext never is\n",
+		fprintf(out,
+			"dlprof-bpf: the probes cost %.2f %% of the job's CPU time (limit %.2f %%): "
+			"nothing more can be left out, GetNext never is\n",
 			percent(governing->measured_ppm), percent(governing->limit_ppm));
 }
 
@@ -44,7 +47,8 @@ const char *dlp_text_governed(const struct dlp_model *model, char *buf, size_t s
 
 	*buf = '\0';
 	if (governing->note_cnt || governing->unmet)
-		(void)snprintf(buf, size, "; limited to %.2f %% of the job's CPU time (%zu change%s, %s)",
+		(void)snprintf(buf, size,
+			       "; limited to %.2f %% of the job's CPU time (%zu change%s, %s)",
 			       percent(governing->limit_ppm), governing->note_cnt,
 			       governing->note_cnt == 1 ? "" : "s",
 			       governing->unmet ? "which cannot be met" : "see overhead.governor");

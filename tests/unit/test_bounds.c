@@ -37,8 +37,10 @@ static void put(const void *event, size_t bytes)
 }
 
 #define HDR(NAME, type, pid, thread)                                                               \
-	{ .size = sizeof(struct type), .kind = DLP_EV_##NAME, .ts_ns = ++now, .tgid = (pid),       \
-	  .tid = (thread) }
+	{                                                                                          \
+		.size = sizeof(struct type), .kind = DLP_EV_##NAME, .ts_ns = ++now, .tgid = (pid), \
+		.tid = (thread)                                                                    \
+	}
 
 /* The largest this process has ever been; what the sanitizers and valgrind add is not ours. */
 static size_t peak_bytes(void)
@@ -98,23 +100,29 @@ static int teardown(void **state)
 static void born(uint32_t pid)
 {
 	struct dlp_ev_fork ev = { .hdr = HDR(FORK, dlp_ev_fork, TRAINER, TRAINER),
-				  .child_tgid = pid, .child_tid = pid };
+				  .child_tgid = pid,
+				  .child_tid = pid };
 
 	put(&ev, sizeof(ev));
 }
 
 static void died(uint32_t pid)
 {
-	struct dlp_ev_exit ev = { .hdr = HDR(EXIT, dlp_ev_exit, pid, pid), .traced_ns = now - 500,
-				  .clock.ns[DLP_ST_RUN] = 500, .cpu_ns = 500 };
+	struct dlp_ev_exit ev = { .hdr = HDR(EXIT, dlp_ev_exit, pid, pid),
+				  .traced_ns = now - 500,
+				  .clock.ns[DLP_ST_RUN] = 500,
+				  .cpu_ns = 500 };
 
 	put(&ev, sizeof(ev));
 }
 
 static void message(uint32_t tgid, uint32_t tid, uint8_t dir, uint64_t inode, uint32_t index)
 {
-	struct dlp_ev_msg ev = { .hdr = HDR(MSG, dlp_ev_msg, tgid, tid), .inode = inode,
-				 .bytes = 60, .dir = dir, .prefix_len = 18 };
+	struct dlp_ev_msg ev = { .hdr = HDR(MSG, dlp_ev_msg, tgid, tid),
+				 .inode = inode,
+				 .bytes = 60,
+				 .dir = dir,
+				 .prefix_len = 18 };
 
 	memcpy(ev.prefix, "\x80\4\x95\x40\0\0\0\0\0\0\0J", 12);
 	memcpy(ev.prefix + 12, &index, 4);
@@ -124,7 +132,8 @@ static void message(uint32_t tgid, uint32_t tid, uint8_t dir, uint64_t inode, ui
 
 static void scope(uint32_t tgid, uint32_t tid, uint64_t took_ns, uint32_t label, uint16_t flags)
 {
-	struct dlp_ev_scope ev = { .hdr = HDR(SCOPE, dlp_ev_scope, tgid, tid), .label = label,
+	struct dlp_ev_scope ev = { .hdr = HDR(SCOPE, dlp_ev_scope, tgid, tid),
+				   .label = label,
 				   .weight = 1 };
 
 	ev.hdr.flags = flags;
@@ -283,7 +292,8 @@ static void test_forks(void **state)
 	for (uint32_t i = 0; i < 100000; i++) {
 		uint32_t pid = 1000 + i % 30000;
 		struct dlp_ev_fork fork = { .hdr = HDR(FORK, dlp_ev_fork, TRAINER, TRAINER),
-					    .child_tgid = pid, .child_tid = pid };
+					    .child_tgid = pid,
+					    .child_tid = pid };
 		struct dlp_ev_exit gone = { .hdr = HDR(EXIT, dlp_ev_exit, pid, pid) };
 
 		put(&fork, sizeof(fork));
@@ -312,8 +322,8 @@ static void test_many_loaders(void **state)
 	for (uint32_t i = 0; i < 10000; i++) {
 		char text[DLP_LABEL_MAX];
 
-		(void)snprintf(text, sizeof(text), "enumerate(DataLoader)#_SingleProcess%u.__next__",
-			       i % 1000);
+		(void)snprintf(text, sizeof(text),
+			       "enumerate(DataLoader)#_SingleProcess%u.__next__", i % 1000);
 		if (i < 1000)
 			label(i + 1, text);
 		now += 2000;

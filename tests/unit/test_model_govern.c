@@ -26,25 +26,31 @@ static char *text;
 
 static void window(uint64_t at_ns, uint32_t phase)
 {
-	struct dlp_ev_window ev = { .hdr = { .size = sizeof(ev), .kind = DLP_EV_WINDOW, .ts_ns = at_ns },
-				    .phase = phase };
+	struct dlp_ev_window ev = {
+		.hdr = { .size = sizeof(ev), .kind = DLP_EV_WINDOW, .ts_ns = at_ns }, .phase = phase
+	};
 
 	assert_int_equal(dlp_model_apply(model, &ev, sizeof(ev)), 0);
 }
 
 static void govern(uint64_t at_ns, uint32_t measured_ppm, uint32_t active, uint32_t unmet)
 {
-	struct dlp_ev_govern ev = { .hdr = { .size = sizeof(ev), .kind = DLP_EV_GOVERN, .ts_ns = at_ns },
-				    .limit_ppm = 10000, .measured_ppm = measured_ppm,
-				    .active = active, .unmet = unmet };
+	struct dlp_ev_govern ev = {
+		.hdr = { .size = sizeof(ev), .kind = DLP_EV_GOVERN, .ts_ns = at_ns },
+		.limit_ppm = 10000,
+		.measured_ppm = measured_ppm,
+		.active = active,
+		.unmet = unmet
+	};
 
 	assert_int_equal(dlp_model_apply(model, &ev, sizeof(ev)), 0);
 }
 
 static int setup(void **state)
 {
-	struct dlp_ev_counters counters = { .hdr = { .size = sizeof(counters), .kind = DLP_EV_COUNTERS,
-						     .ts_ns = 100 * S } };
+	struct dlp_ev_counters counters = {
+		.hdr = { .size = sizeof(counters), .kind = DLP_EV_COUNTERS, .ts_ns = 100 * S }
+	};
 
 	(void)state;
 	assert_int_equal(dlp_model_new(&model), 0);
@@ -133,8 +139,9 @@ static void test_steps(void **state)
 	(void)state;
 	govern(101 * S, 25000, BIT(LABELS_OFF), 0);
 	window(102 * S, 1);
-	assert_non_null(strstr(lines(), "\ndlprof-bpf: the probes cost 2.50 % of the job's CPU time "
-				       "(limit 1.00 %): from now on without record_function labels\n"));
+	assert_non_null(strstr(lines(),
+			       "\ndlprof-bpf: the probes cost 2.50 % of the job's CPU time "
+			       "(limit 1.00 %): from now on without record_function labels\n"));
 	window(103 * S, 1);
 	assert_null(strstr(lines(), "dlprof-bpf:"));
 	/* the same state again is no step */
@@ -157,8 +164,9 @@ static void test_steps(void **state)
 	assert_string_equal(json_string_value(json_object_get(step, "step")), "labels_off");
 	assert_true(json_is_true(json_object_get(step, "undone")));
 	assert_int_equal(json_integer_value(json_object_get(step, "at_ns")), 107 * S);
-	assert_string_equal(json_string_value(json_object_get(step, "why")),
-			    "the probes cost 0.30 % of the job's CPU time, less than half of 1.00 %");
+	assert_string_equal(
+		json_string_value(json_object_get(step, "why")),
+		"the probes cost 0.30 % of the job's CPU time, less than half of 1.00 %");
 	assert_int_equal(json_integer_value(reason("governor_labels_off")), 6);
 	assert_int_equal(json_integer_value(reason("governor_messages_off")), 2);
 	assert_null(reason("governor_long_waits"));
