@@ -95,7 +95,7 @@ _dlprof_bpf() {
 		_dlprof_bpf_words "$withouts" "$cur"
 		return
 		;;
-	--duration | --interval | --record-max | --labels | --getnext | --long-wait | --ring-size |
+	--duration | --interval | --record-max | --labels | --getnext | --long-wait | --ring-size | \
 		--max-overhead)
 		COMPREPLY=()
 		return
