@@ -3,6 +3,7 @@
 #include "maps.bpf.h"
 
 const volatile struct dlp_config dlp_cfg = {};
+struct dlp_throttle dlp_throttle = {};
 
 struct dlp_job_map dlp_job SEC(".maps");
 struct dlp_ring_map dlp_ring SEC(".maps");

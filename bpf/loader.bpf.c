@@ -16,7 +16,7 @@ struct label_key {
 
 struct label_value {
 	u32 id;
-	u32 flags; /* DLP_SCOPE_GETNEXT */
+	u32 flags; /* DLP_SCOPE_GETNEXT, DLP_SCOPE_NAMED */
 	u32 told;  /* user space has its text */
 	u32 rsvd;
 };
@@ -66,10 +66,17 @@ static __always_inline bool has_prefix(const char *text, const char *prefix, u32
 	return true;
 }
 
+/* Out of line: it is asked once a label. */
+static __noinline bool is_named(const struct label_key *key)
+{
+	return dlp_glob_match(&dlp_cfg.getnext, key->text);
+}
+
 static __always_inline u32 label_flags(const struct label_key *key)
 {
-	return has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1) ? DLP_SCOPE_GETNEXT :
-										   0;
+	if (has_prefix(key->text, GETNEXT_PREFIX, sizeof(GETNEXT_PREFIX) - 1))
+		return DLP_SCOPE_GETNEXT;
+	return dlp_cfg.getnext.start && is_named(key) ? DLP_SCOPE_GETNEXT | DLP_SCOPE_NAMED : 0;
 }
 
 static __always_inline u32 new_label_id(void)
@@ -216,7 +223,7 @@ int dlp_next(struct pt_regs *ctx __attribute__((unused)))
 #define NEXT_REACH_NS 1000000
 
 /* The GetNext that was just entered began with its __next__, unless the thread waited since. */
-static __always_inline void begin_with_next(struct dlp_thread *thread)
+static __always_inline void begin_with_next(struct dlp_thread *thread, u32 flags)
 {
 	u32 at = (thread->depth - 1) & (DLP_SCOPE_DEPTH - 1);
 	struct dlp_frame *frame = &thread->frame[at];
@@ -224,7 +231,8 @@ static __always_inline void begin_with_next(struct dlp_thread *thread)
 	u64 next_ns = thread->next_ns, waited_ns = 0;
 
 	thread->next_ns = 0;
-	if (!next_ns || next_ns > frame->start_ns)
+	/* what the user names need not be inside a __next__ */
+	if (!next_ns || next_ns > frame->start_ns || flags & DLP_SCOPE_NAMED)
 		return;
 	/* called by its name, inside a scope of the job's own: that __next__ was another's */
 	if (at && next_ns < thread->frame[(at - 1) & (DLP_SCOPE_DEPTH - 1)].start_ns)
@@ -240,6 +248,60 @@ static __always_inline void begin_with_next(struct dlp_thread *thread)
 	frame->clock = thread->next_clock;
 }
 
+/*
+ * Tells by one word of its label that a scope is no GetNext: the cheapest look there is. An
+ * unreadable word ends before GetNext's prefix does.
+ */
+static __always_inline bool is_other_scope(const void *user_text)
+{
+	u64 want, start = 0;
+
+	if (!dlp_throttle.labels_off || dlp_cfg.getnext.start)
+		return false;
+	__builtin_memcpy(&want, GETNEXT_PREFIX, sizeof(want));
+	bpf_probe_read_user(&start, sizeof(start), user_text);
+	return start != want;
+}
+
+/*
+ * Such a scope is paired and nothing else: no clock is read for it. A __next__ before it was not
+ * the one of a GetNext that follows.
+ */
+static __always_inline void push_other(struct dlp_thread *thread)
+{
+	u32 at = thread->depth++;
+
+	thread->next_ns = 0;
+	if (at >= DLP_SCOPE_DEPTH)
+		return;
+	thread->frame[at].flags = DLP_FRAME_BARE;
+	thread->frame[at].weight = 0;
+}
+
+/* Ends it, if that is what the innermost scope is. */
+static __always_inline bool pop_other(struct dlp_thread *thread)
+{
+	u32 at = thread->depth - 1;
+
+	if (!thread->depth || at >= DLP_SCOPE_DEPTH ||
+	    !(thread->frame[at & (DLP_SCOPE_DEPTH - 1)].flags & DLP_FRAME_BARE))
+		return false;
+	thread->depth = at;
+	return true;
+}
+
+/* What the thread has open is forgotten: the exits that follow find nothing. */
+static __always_inline bool is_left_out(struct dlp_thread *thread)
+{
+	if (!dlp_throttle.worker_scopes_off || thread->tgid == thread->trainer)
+		return false;
+	thread->depth = 0;
+	thread->getnext_depth = 0;
+	thread->getnext_since_ns = 0;
+	thread->exit_ns = 0;
+	return true;
+}
+
 /* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
@@ -250,18 +312,23 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	void *text = NULL;
 	u64 now;
 
-	if (!thread)
+	if (!thread || is_left_out(thread))
 		return 0;
-	now = bpf_ktime_get_ns();
-	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
-	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx)))
+	if (thread->exit_ns)
+		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx))) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
-	else
+	} else if (is_other_scope(text)) {
+		push_other(thread);
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (text)
 		find_label(thread, text, now, &key, &label);
 	/* also without a label: its exit will come */
 	dlp_scope_push(thread, label.id, label.flags, label_weight(&label), now);
 	if (label.flags & DLP_SCOPE_GETNEXT && thread->depth <= DLP_SCOPE_DEPTH)
-		begin_with_next(thread);
+		begin_with_next(thread, label.flags);
 	return 0;
 }
 
@@ -270,10 +337,12 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 {
 	struct dlp_thread *thread = dlp_thread_here();
 
-	if (thread) {
+	if (!thread || is_left_out(thread))
+		return 0;
+	if (thread->exit_ns)
 		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+	if (!pop_other(thread))
 		thread->exit_ns = bpf_ktime_get_ns();
-	}
 	return 0;
 }
 
@@ -341,6 +410,10 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 			return;
 		op_enter_symbol = symbol;
 	}
+	if (is_other_scope((void *)item + dlp_cfg.str_data_off)) {
+		push_other(thread);
+		return;
+	}
 	if (find_label(thread, (void *)item + dlp_cfg.str_data_off, now, &key, &label))
 		return;
 	for (u32 i = 0; i < DLP_SCOPE_DEPTH; i++) {
@@ -349,7 +422,7 @@ static __always_inline void op_enter(struct dlp_thread *thread, u32 symbol, u64 
 	}
 	dlp_scope_push(thread, label.id, label.flags | silent, silent ? 0 : label_weight(&label), now);
 	if (!silent && label.flags & DLP_SCOPE_GETNEXT && thread->depth <= DLP_SCOPE_DEPTH)
-		begin_with_next(thread);
+		begin_with_next(thread, label.flags);
 }
 
 SEC("uprobe")
@@ -362,7 +435,7 @@ int dlp_scope_op(struct pt_regs *ctx)
 	u32 symbol;
 	u64 now;
 
-	if (!thread)
+	if (!thread || is_left_out(thread))
 		return 0;
 	now = bpf_ktime_get_ns();
 	/* the Symbol is the argument before the tuple: a struct of 4 bytes passed by value */
@@ -375,6 +448,6 @@ int dlp_scope_op(struct pt_regs *ctx)
 		op_enter(thread, symbol, tuple.item0, now);
 	else if (tuple.size == 1 && op_enter_symbol &&
 		 symbol == op_enter_symbol + dlp_cfg.op_exit_delta)
-		thread->exit_ns = now;
+		thread->exit_ns = pop_other(thread) ? 0 : now;
 	return 0;
 }

@@ -129,6 +129,21 @@ DLP_LOGIC __u32 dlp_gc_has(const struct dlp_gc_code *code, __u64 addr)
 	return 0;
 }
 
+/* Whether a label, ended by NUL or by its length, is one of these. */
+DLP_LOGIC int dlp_glob_match(const volatile struct dlp_glob *glob, const char text[DLP_LABEL_MAX])
+{
+	__u64 at = glob->start;
+
+	for (int i = 0; i < DLP_LABEL_MAX; i++) {
+		__u8 c = (__u8)text[i];
+
+		if (!c)
+			break;
+		at = (at & glob->step[c]) << 1 | (at & glob->loops);
+	}
+	return !!(at & glob->accept);
+}
+
 DLP_LOGIC __u32 dlp_be32(const __u8 *bytes)
 {
 	return (__u32)bytes[0] << 24 | (__u32)bytes[1] << 16 | (__u32)bytes[2] << 8 | bytes[3];

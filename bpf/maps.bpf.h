@@ -25,6 +25,7 @@ struct dlp_frame {
 };
 
 #define DLP_FRAME_SILENT (1u << 16) /* the same scope seen twice (rung op): weight 0, only paired */
+#define DLP_FRAME_BARE	 (1u << 17) /* weight 0, and it has no start either */
 
 /*
  * Why a thread is off the CPU, as far as its registers and files tell; the fields are those of
@@ -103,6 +104,7 @@ struct dlp_thread {
 };
 
 extern const volatile struct dlp_config dlp_cfg;
+extern struct dlp_throttle dlp_throttle;
 
 struct dlp_job_map {
 	__uint(type, BPF_MAP_TYPE_HASH);

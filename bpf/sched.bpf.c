@@ -66,7 +66,8 @@ static __always_inline void enters_cpu(struct task_struct *task, struct dlp_thre
 	if (thread->off_ns) {
 		if (dlp_cfg.has_wait_events &&
 		    thread->flags & (DLP_THREAD_MAIN | DLP_THREAD_GETNEXT) &&
-		    now - thread->off_ns >= dlp_cfg.long_wait_ns)
+		    now - thread->off_ns >= dlp_cfg.long_wait_ns &&
+		    now - thread->off_ns >= dlp_throttle.long_wait_ns)
 			send_wait(task, thread, now);
 		thread->off_ns = 0;
 	}

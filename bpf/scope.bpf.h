@@ -6,7 +6,7 @@
 #include "maps.bpf.h"
 
 /*
- * A scope begins: `flags` are DLP_SCOPE_GETNEXT and DLP_FRAME_SILENT, `weight` is 0 where it is
+ * A scope begins: `flags` are DLP_SCOPE_GETNEXT, _NAMED and DLP_FRAME_SILENT, `weight` is 0 where it is
  * not to be sent.
  */
 static __always_inline void dlp_scope_push(struct dlp_thread *thread, u32 label, u32 flags,
@@ -112,7 +112,8 @@ static __noinline int dlp_scope_pop(struct dlp_thread *thread, u32 tid, u64 now)
 	event = dlp_reserve(dlp_ev_scope, DLP_EV_SCOPE, thread->tgid, tid, now);
 	if (!event)
 		return 0;
-	event->hdr.flags = frame->flags & (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER);
+	event->hdr.flags = frame->flags &
+			   (DLP_SCOPE_GETNEXT | DLP_SCOPE_OUTER | DLP_SCOPE_NAMED);
 	event->start_ns = frame->start_ns;
 	event->label = frame->label;
 	event->depth = at;

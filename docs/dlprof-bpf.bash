@@ -62,7 +62,8 @@ _dlprof_bpf_report() {
 _dlprof_bpf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
 	local watch='--pid --list --duration --summary --fail-if --interval --window --lines --quiet --record --record-max
-		--events --labels --long-wait --ring-size --without --version --help'
+		--events --labels --getnext --long-wait --ring-size --max-overhead
+		--without --version --help'
 	local withouts='scopes clocks task-storage clock-iter queue-uprobe queue-syscall process block
 		waits iterators others'
 	local figures='exposed_wait startup exposed_total getnext_median_ms getnext_p95_ms getnext_p99_ms
@@ -102,7 +103,8 @@ _dlprof_bpf() {
 		_dlprof_bpf_words "$figures" "$cur"
 		return
 		;;
-	--duration | --interval | --window | --record-max | --labels | --long-wait | --ring-size)
+	--duration | --interval | --window | --record-max | --labels | --getnext | --long-wait | --ring-size | \
+		--max-overhead)
 		COMPREPLY=()
 		return
 		;;

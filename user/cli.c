@@ -3,16 +3,24 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "glob.h"
+#include "governor.h"
 #include "record_file.h"
 #include "util.h"
 
 #define RING_BYTES_DEFAULT (4u << 20)
 /* The kernel takes a power of two in 32 bits. */
 #define RING_BYTES_MAX (1u << 31)
+#define MAX_OVERHEAD_DEFAULT 1
+/* Below, the kernel's statistics are all that is measured. */
+#define MAX_OVERHEAD_LEAST 0.01
 #define INTERVAL_MIN_NS (100 * DLP_NS_PER_MS)
 
 /* One function a kind of option: takes the argument, 0 or a negative errno; `why` says more. */
@@ -129,6 +137,18 @@ static int take_fail_if(struct dlp_options *options, const char *arg, char *why,
 	return err;
 }
 
+static int take_getnext(struct dlp_options *options, const char *arg, char *why, size_t why_size)
+{
+	int err;
+
+	err = *arg ? dlp_glob_add(&options->getnext, arg) : -EINVAL;
+	if (err == -ENOSPC)
+		say(why, why_size, "more than 63 characters, patterns given before included");
+	else if (err)
+		say(why, why_size, "not a pattern of characters, ?, * and [a-z]");
+	return err ? -EINVAL : 0;
+}
+
 static int take_record(struct dlp_options *options, const char *arg, char *why, size_t why_size)
 {
 	return take_file(arg, &options->record, why, why_size);
@@ -183,6 +203,23 @@ static int take_ring_size(struct dlp_options *options, const char *arg, char *wh
 	say(why, why_size, "not a power of two of bytes from %lluK to 2048M",
 	    (unsigned long long)page >> 10);
 	return -EINVAL;
+}
+
+static int take_max_overhead(struct dlp_options *options, const char *arg, char *why,
+			     size_t why_size)
+{
+	char *end = NULL;
+	double value = -1;
+
+	/* strtod also takes spaces, signs, "nan" and hexadecimal */
+	if (*arg && !arg[strspn(arg, "0123456789.")])
+		value = strtod(arg, &end);
+	if (!end || *end || value < MAX_OVERHEAD_LEAST || value > 100) {
+		say(why, why_size, "not a percentage from %g to 100", MAX_OVERHEAD_LEAST);
+		return -EINVAL;
+	}
+	options->max_overhead_ppm = (uint32_t)lround(value * DLP_PPM_PER_PERCENT);
+	return 0;
 }
 
 static int take_without(struct dlp_options *options, const char *arg, char *why, size_t why_size)
@@ -274,10 +311,14 @@ static const struct cli_option {
 	{ "events", "FILE", take_events, "write every event as a line of text (for debugging)" },
 	{ "labels", "GLOB", take_labels,
 	  "only the record_function labels that match (repeatable)" },
+	{ "getnext", "GLOB", take_getnext,
+	  "labels that match are GetNext, too: of a home-made loader" },
 	{ "long-wait", "DURATION", take_long_wait,
 	  "report blocked intervals from this length on; default 1ms" },
 	{ "ring-size", "BYTES", take_ring_size,
 	  "event buffer: a power of two, K and M understood; default 4M" },
+	{ "max-overhead", "PCT", take_max_overhead,
+	  "give up detail above so much of the job's CPU time; default 1" },
 	{ "without", "NAME", take_without,
 	  "leave out, use the next best way (repeatable; see the manual):" },
 	{ "json", NULL, take_json, "doctor prints JSON" },
@@ -506,6 +547,7 @@ int dlp_cli_parse(int argc, char **argv, struct dlp_options *ret, char *error, s
 	ret->window_ns = 30 * DLP_NS_PER_S;
 	ret->long_wait_ns = DLP_NS_PER_MS;
 	ret->ring_bytes = RING_BYTES_DEFAULT;
+	ret->max_overhead_ppm = MAX_OVERHEAD_DEFAULT * DLP_PPM_PER_PERCENT;
 	if (argc > 1 && !strcmp(argv[1], "replay"))
 		return parse_replay(argc - 1, argv + 1, ret, error, error_size);
 	if (argc > 1 && !strcmp(argv[1], "doctor"))

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "dlprof/config.h"
 #include "feature.h"
 #include "gate.h"
 #include "pids.h"
@@ -33,6 +34,7 @@ struct dlp_options {
 	uint64_t window_ns; /* the live verdict looks back so far at most */
 	uint64_t long_wait_ns;
 	uint32_t ring_bytes; /* power of two, whole pages */
+	uint32_t max_overhead_ppm; /* of the job's CPU time, for the probes */
 	uint32_t without;    /* enum dlp_without */
 	const char *summary; /* borrowed from argv; NULL = none */
 	const char *events;
@@ -40,6 +42,7 @@ struct dlp_options {
 	size_t label_cnt;
 	struct dlp_gate gate[DLP_GATES_MAX]; /* gate_cnt of them */
 	size_t gate_cnt;
+	struct dlp_glob getnext; /* labels that are GetNext besides torch's own */
 	const char *record;
 	uint64_t record_max; /* bytes; 0 = keep all */
 	const char *replay; /* the recording to read instead of watching; NULL = watch */

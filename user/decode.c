@@ -295,6 +295,16 @@ static void print_gc(FILE *out, const struct dlp_ev_gc *ev)
 	print_number(out, "gc_inside", ev->gc_inside);
 }
 
+static void print_govern(FILE *out, const struct dlp_ev_govern *ev)
+{
+	print_number(out, "limit_ppm", ev->limit_ppm);
+	print_number(out, "measured_ppm", ev->measured_ppm);
+	fprintf(out, "\tactive=%#x", ev->active);
+	print_number(out, "unmet", ev->unmet);
+	print_number(out, "probe_ns", ev->probe_ns);
+	print_number(out, "job_ns", ev->job_ns);
+}
+
 static void print_fork(FILE *out, const struct dlp_ev_fork *ev)
 {
 	print_number(out, "child_tgid", ev->child_tgid);
@@ -363,6 +373,9 @@ void dlp_event_print(FILE *out, const struct dlp_ev_hdr *hdr)
 		break;
 	case DLP_EV_SYSTEM:
 		print_system(out, (const void *)hdr);
+		break;
+	case DLP_EV_GOVERN:
+		print_govern(out, (const void *)hdr);
 		break;
 	case DLP_EV_OTHER:
 		print_other(out, (const void *)hdr);

@@ -31,6 +31,7 @@ struct dlp_jobs {
 	pid_t trainer;
 	struct proc *proc;
 	size_t cnt, room;
+	uint64_t cpu_ns; /* see dlp_jobs_cpu_ns */
 };
 
 int dlp_jobs_new(const char *root, pid_t trainer, struct dlp_jobs **ret)
@@ -60,11 +61,25 @@ static struct proc *find(const struct dlp_jobs *jobs, uint32_t pid)
 	return NULL;
 }
 
+/* Thousands of short-lived ones between two reports: of those that are gone nothing can be read. */
+static void forget_unread(struct dlp_jobs *jobs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		if (!jobs->proc[i].ended || jobs->proc[i].reports)
+			jobs->proc[kept++] = jobs->proc[i];
+	}
+	jobs->cnt = kept;
+}
+
 /* A new entry, or NULL when there is no room: its figures will be missing, nothing else. */
 static struct proc *append(struct dlp_jobs *jobs, uint32_t pid)
 {
 	struct proc *proc;
 
+	if (jobs->cnt >= PROCS_MAX)
+		forget_unread(jobs);
 	if (jobs->cnt == jobs->room) {
 		size_t room = jobs->room ? jobs->room * 2 : 16;
 
@@ -170,6 +185,20 @@ static bool read_figures(const struct dlp_jobs *jobs, struct proc *proc)
 	return true;
 }
 
+/* The same, and its growth of CPU time goes to the job's. */
+static bool account(struct dlp_jobs *jobs, struct proc *proc)
+{
+	bool from_birth = !proc->reports && proc->event.born_ns;
+	uint64_t before_ns = proc->event.utime_ns + proc->event.stime_ns, now_ns;
+
+	if (!read_figures(jobs, proc))
+		return false;
+	now_ns = proc->event.utime_ns + proc->event.stime_ns;
+	if ((proc->reports || from_birth) && now_ns > before_ns)
+		jobs->cpu_ns += now_ns - before_ns;
+	return true;
+}
+
 static void forget_ended(struct dlp_jobs *jobs)
 {
 	size_t kept = 0;
@@ -189,7 +218,7 @@ int dlp_jobs_report(struct dlp_jobs *jobs, uint64_t now_ns, dlp_jobs_event_fn em
 		struct dlp_interpreter python;
 		int err;
 
-		if (!proc->ended && !read_figures(jobs, proc))
+		if (!proc->ended && !account(jobs, proc))
 			proc->ended = true;
 		if (!proc->ended && proc->needs_lock && proc->reports < YOUNG_REPORTS &&
 		    !dlp_target_interpreter(jobs->root, (pid_t)proc->event.hdr.tgid, &python)) {
@@ -218,4 +247,9 @@ size_t dlp_jobs_workers(const struct dlp_jobs *jobs)
 	for (size_t i = 0; i < jobs->cnt; i++)
 		workers += !jobs->proc[i].ended && jobs->proc[i].event.role == DLP_ROLE_WORKER;
 	return workers;
+}
+
+uint64_t dlp_jobs_cpu_ns(const struct dlp_jobs *jobs)
+{
+	return jobs->cpu_ns;
 }

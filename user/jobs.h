@@ -38,5 +38,10 @@ int dlp_jobs_report(struct dlp_jobs *jobs, uint64_t now_ns, dlp_jobs_event_fn em
 		    dlp_jobs_add_fn add, void *ctx);
 /* Processes alive now that look like DataLoader workers. */
 size_t dlp_jobs_workers(const struct dlp_jobs *jobs);
+/*
+ * CPU time that the processes have used since they were first reported, or since their birth where
+ * that was seen, up to the newest report; processes that ended before their first one are missing.
+ */
+uint64_t dlp_jobs_cpu_ns(const struct dlp_jobs *jobs);
 
 #endif /* DLP_JOBS_H */

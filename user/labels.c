@@ -19,6 +19,8 @@
 #define LABEL_TARGET_PER_S 500.0
 #define ALL_MAX_PER_S 5000u
 #define INTERVAL_NS DLP_NS_PER_S
+/* The same where the job has to be spared. */
+#define FEW_PART 10
 /* Time stamps of one moment must not make a rate of billions. */
 #define ELAPSED_MIN_NS DLP_NS_PER_MS
 
@@ -35,6 +37,7 @@ struct dlp_labels {
 	void *ctx;
 	uint64_t start_ns; /* of the interval; 0 = no event yet */
 	uint32_t sent;	   /* events in it */
+	enum dlp_labels_limit throttle;
 	struct label label[DLP_LABELS_MAX + 1]; /* by id; 0 = has none */
 };
 
@@ -104,7 +107,8 @@ static void settle(struct dlp_labels *labels, uint64_t now_ns)
 	uint64_t elapsed = now_ns > labels->start_ns ? now_ns - labels->start_ns : 0;
 	double per_s = (double)DLP_NS_PER_S /
 		       (double)(elapsed > ELAPSED_MIN_NS ? elapsed : ELAPSED_MIN_NS);
-	double most = LABEL_MAX_PER_S, all;
+	double part = labels->throttle == DLP_LABELS_FEW ? FEW_PART : 1;
+	double most = LABEL_MAX_PER_S / part, all;
 
 	/* what is too much together is taken from the most frequent ones */
 	for (;; most /= 2) {
@@ -115,13 +119,13 @@ static void settle(struct dlp_labels *labels, uint64_t now_ns)
 
 			all += rate / every_for(label, rate, most);
 		}
-		if (all <= ALL_MAX_PER_S || most < 1)
+		if (all <= ALL_MAX_PER_S / part || most < 1)
 			break;
 	}
 	for (uint32_t i = 1; i <= DLP_LABELS_MAX; i++) {
 		struct label *label = &labels->label[i];
 
-		if (label->unwanted)
+		if (label->unwanted || labels->throttle == DLP_LABELS_NONE)
 			set_every(labels, i, DLP_LABEL_NONE);
 		else
 			set_every(labels, i, every_for(label, (double)label->scopes * per_s, most));
@@ -168,4 +172,12 @@ bool dlp_labels_apply(struct dlp_labels *labels, const struct dlp_ev_hdr *hdr)
 	else if (hdr->kind == DLP_EV_SCOPE)
 		return take_scope(labels, (const void *)hdr);
 	return true;
+}
+
+void dlp_labels_throttle(struct dlp_labels *labels, enum dlp_labels_limit limit)
+{
+	labels->throttle = limit;
+	/* what is known already; new labels after the interval in which they come */
+	for (uint32_t i = 1; limit == DLP_LABELS_NONE && i <= DLP_LABELS_MAX; i++)
+		set_every(labels, i, DLP_LABEL_NONE);
 }

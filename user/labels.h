@@ -30,6 +30,9 @@ int dlp_labels_new(const char *const *globs, size_t glob_cnt, dlp_label_limit_fn
  * for, sent before it could be stopped; to be left out.
  */
 bool dlp_labels_apply(struct dlp_labels *labels, const struct dlp_ev_hdr *hdr);
+/* How many are sent at most: as usual, a tenth of that, or none. */
+enum dlp_labels_limit { DLP_LABELS_ALL, DLP_LABELS_FEW, DLP_LABELS_NONE };
+void dlp_labels_throttle(struct dlp_labels *labels, enum dlp_labels_limit limit);
 void dlp_labels_free(struct dlp_labels *labels); /* NULL is fine */
 
 #endif /* DLP_LABELS_H */

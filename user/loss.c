@@ -47,6 +47,37 @@ static void add(struct dlp_loss *loss, const char *id, const char *text, uint64_
 		loss->complete = false;
 }
 
+/* What the job was spared, in seconds that were begun. */
+static void add_steps(struct dlp_loss *loss, const struct dlp_model *model)
+{
+	static const struct {
+		const char *id, *text;
+		enum effect effect;
+	} steps[DLP_GOV_MAX] = {
+		/* such stages are marked as sampled */
+		[DLP_GOV_LABELS_FEW] = { "governor_labels_few",
+					 "seconds with fewer record_function labels, to spare the job",
+					 EFFECT_NOTE },
+		[DLP_GOV_LABELS_OFF] = { "governor_labels_off",
+					 "seconds without record_function labels, to spare the job",
+					 EFFECT_SHORT },
+		[DLP_GOV_LONG_WAITS] = { "governor_long_waits",
+					 "seconds without waits below 100 ms, to spare the job",
+					 EFFECT_SHORT },
+		[DLP_GOV_MESSAGES] = { "governor_messages_off",
+				       "seconds without batch messages, to spare the job",
+				       EFFECT_SHORT },
+		[DLP_GOV_WORKER_SCOPES] = { "governor_worker_scopes_off",
+					    "seconds without the workers' scopes, to spare the job",
+					    EFFECT_SHORT },
+	};
+
+	for (unsigned int i = 0; i < DLP_GOV_MAX; i++)
+		add(loss, steps[i].id, steps[i].text,
+		    (dlp_model_governed_ns(model, i) + DLP_NS_PER_S - 1) / DLP_NS_PER_S,
+		    steps[i].effect);
+}
+
 void dlp_loss_get(const struct dlp_model *model, struct dlp_loss *ret)
 {
 	const struct dlp_ev_counters *seen = &model->counters;
@@ -63,6 +94,7 @@ void dlp_loss_get(const struct dlp_model *model, struct dlp_loss *ret)
 		    "times the kernel skipped a program that was running already",
 		    seen->recursion_misses, EFFECT_SHORT);
 	}
+	add_steps(ret, model);
 	add(ret, "malformed_events", "events that could not be decoded", model->malformed_cnt,
 	    EFFECT_SHORT);
 	add(ret, "unknown_kinds", "events of a kind this version does not know", model->unknown_cnt,

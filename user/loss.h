@@ -12,8 +12,8 @@
 
 #include "model.h"
 
-/* One per counter, and recursion misses, malformed and unknown events, model drops. */
-#define DLP_LOSS_REASONS_MAX (DLP_CNT_MAX + 4)
+/* One per counter and step of the governor; recursion misses, malformed and unknown events, drops. */
+#define DLP_LOSS_REASONS_MAX (DLP_CNT_MAX + DLP_GOV_MAX + 4)
 
 struct dlp_loss_reason {
 	const char *id;	  /* static */

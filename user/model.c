@@ -207,6 +207,9 @@ static int dispatch(struct dlp_model *model, const struct dlp_ev_hdr *hdr)
 	case DLP_EV_SYSTEM:
 		dlp_system_apply(model, (const void *)hdr);
 		return 0;
+	case DLP_EV_GOVERN:
+		dlp_govern_note(model, (const void *)hdr);
+		return 0;
 	case DLP_EV_OTHER:
 		dlp_system_other(model, (const void *)hdr);
 		return 0;

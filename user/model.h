@@ -318,6 +318,29 @@ struct dlp_system_facts {
 	size_t other_cnt;
 };
 
+/* The governor took a step, or took one back. */
+struct dlp_govern_note {
+	uint64_t at_ns;
+	uint32_t step; /* enum dlp_govern_step */
+	bool undone;
+	uint32_t measured_ppm; /* why */
+};
+
+#define DLP_MODEL_GOVERN_NOTES_MAX 32
+
+/* What the probes do without to cost less, see governor.h. */
+struct dlp_governing {
+	uint32_t limit_ppm;    /* 0 = not known */
+	uint32_t measured_ppm; /* newest; DLP_GOV_UNKNOWN = none */
+	uint32_t active;       /* bits of enum dlp_govern_step */
+	bool unmet;
+	uint64_t unmet_ns; /* since when, last; 0 = never */
+	uint64_t since_ns[DLP_GOV_MAX]; /* of the active steps */
+	uint64_t spent_ns[DLP_GOV_MAX]; /* how long each had been taken before that */
+	struct dlp_govern_note note[DLP_MODEL_GOVERN_NOTES_MAX]; /* ring: the newest of note_cnt */
+	size_t note_cnt;
+};
+
 /* Figures of the last interval, for the live line. */
 struct dlp_interval_stats {
 	uint64_t start_ns, end_ns;
@@ -422,6 +445,7 @@ struct dlp_model {
 
 	struct dlp_interval_stats interval; /* last complete one */
 
+	struct dlp_governing governing;
 	struct dlp_ev_counters counters; /* newest; hdr.size 0 = none */
 	uint64_t unknown_cnt, malformed_cnt; /* events */
 	uint64_t dropped_cnt;		     /* things that did not fit the model's bounds */
@@ -455,6 +479,8 @@ uint64_t dlp_model_loader_lost(const struct dlp_model *model, const struct dlp_l
 /* The loader's steady phase under way, of which loader->steady_start_ns tells whether there is one. */
 void dlp_phase_steady(const struct dlp_model *model, const struct dlp_loader *loader,
 		      struct dlp_phase *ret);
+/* How long the governor's step was taken in the window so far. */
+uint64_t dlp_model_governed_ns(const struct dlp_model *model, enum dlp_govern_step step);
 const struct dlp_worker *dlp_model_worker(const struct dlp_model *model, uint32_t pid);
 const struct dlp_thread *dlp_model_thread(const struct dlp_model *model, uint32_t tid);
 /* Text of a label id, "" when unknown; as the job wrote it, so sanitise before printing. */

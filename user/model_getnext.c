@@ -287,7 +287,8 @@ int dlp_getnext_call(struct dlp_model *model, struct dlp_thread_state *state,
 	int err;
 
 	model->last_progress_ns = dlp_max(model->last_progress_ns, call->end_ns);
-	if (!dlp_label_single(model, call->label))
+	/* what the user has named gets no batch from a queue that we understand */
+	if (!call->named && !dlp_label_single(model, call->label))
 		it = dlp_iterator_choose(model, state, call);
 	if (!it) {
 		it = dlp_loader_plain(model, call, &err);
@@ -306,6 +307,7 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 		.label = ev->label,
 		.counts = dlp_in_window(model, ev->hdr.ts_ns),
 		.outer = ev->hdr.flags & DLP_SCOPE_OUTER,
+		.named = ev->hdr.flags & DLP_SCOPE_NAMED,
 		.split = &ev->split,
 		.clock = &ev->clock,
 	};

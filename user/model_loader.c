@@ -43,6 +43,9 @@ static void set_type(struct dlp_model *model, struct dlp_loader *loader)
 	size_t len;
 	const char *type = dlp_label_type(dlp_model_label(model, loader->label), &len);
 
+	/* a loader that the user has named has no class that we know */
+	if (!len)
+		len = strlen(type);
 	if (len >= DLP_TYPE_MAX)
 		len = DLP_TYPE_MAX - 1;
 	memcpy(loader->type, type, len);

@@ -243,6 +243,7 @@ struct dlp_call {
 	uint32_t tid, label;
 	bool counts; /* ended in the window */
 	bool outer;
+	bool named; /* a GetNext because the user said so */
 	bool cut; /* it began earlier: start_ns is since when its thread is traced */
 	const struct dlp_clock *split;
 	const struct dlp_clock *clock; /* the thread's, when it ended */
@@ -498,6 +499,9 @@ void dlp_stages_fini(struct dlp_model *model);
 
 /* model_block.c */
 int dlp_block(struct dlp_model *model, const struct dlp_ev_block *ev);
+
+/* model_govern.c */
+void dlp_govern_note(struct dlp_model *model, const struct dlp_ev_govern *ev);
 
 /* model_wait.c */
 void dlp_wait(struct dlp_model *model, const struct dlp_ev_wait *ev);

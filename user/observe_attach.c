@@ -63,6 +63,7 @@ enum dlp_exit dlp_loop_load(struct dlp_loop *loop, char *error, size_t error_siz
 		.target = loop->ob->target,
 		.without = options->without,
 		.long_wait_ns = options->long_wait_ns,
+		.getnext = &options->getnext,
 		.ring_bytes = options->ring_bytes,
 		.stats = loop->ob->stats,
 	};

@@ -8,6 +8,7 @@
 
 #include <sys/resource.h>
 
+#include "govern.h"
 #include "jobs.h"
 #include "labels.h"
 #include "live.h"
@@ -27,6 +28,7 @@ struct dlp_loop {
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	struct dlp_live *live;
+	struct dlp_govern govern;
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
 	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;

@@ -171,13 +171,15 @@ int dlp_loop_end_interval(struct dlp_loop *loop)
 	int err;
 
 	err = dlp_loop_gather(loop);
-	if (err)
-		return err;
-	err = emit_window(loop, 1, dlp_now_ns());
+	if (!err)
+		err = dlp_govern_interval(&loop->govern, take, loop);
+	if (!err)
+		err = emit_window(loop, 1, dlp_now_ns());
 	if (err)
 		return err;
 	loop->interval_cnt++;
-	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0);
+	dlp_session_sample(loop->session, loop->interval_cnt % SAMPLE_EVERY == 0 ||
+						  dlp_governor_alert(&loop->govern.governor));
 	dlp_session_pace(loop->session);
 	say_interval(loop);
 	return 0;
@@ -198,7 +200,13 @@ int dlp_loop_open_window(struct dlp_loop *loop)
 	if (err)
 		return err;
 	dlp_session_sample(loop->session, true);
-	return emit_window(loop, 0, dlp_now_ns());
+	err = emit_window(loop, 0, dlp_now_ns());
+	if (err)
+		return err;
+	loop->govern.session = loop->session;
+	loop->govern.labels = loop->labels;
+	loop->govern.jobs = loop->jobs;
+	return dlp_govern_open(&loop->govern, loop->ob->options->max_overhead_ppm, take, loop);
 }
 
 /*

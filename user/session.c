@@ -243,6 +243,7 @@ void dlp_session_sample(struct dlp_session *session, bool on)
 		session->sample_start_ns = dlp_now_ns();
 		session->sample_cnt_base = cnt;
 		session->sample_ns_base = ns;
+		dlp_session_parts(session, session->part_base);
 		return;
 	}
 	(void)switch_stats(session, false);
@@ -291,6 +292,7 @@ void dlp_session_free(struct dlp_session *session)
 	/* probes first: nothing of ours may run in the target while the rest goes away */
 	while (session->link_cnt)
 		bpf_link__destroy(session->link[--session->link_cnt]);
+	dlp_session_messages(session, false);
 	dlp_session_free_sampler(session);
 	bpf_link__destroy(session->sweep_link);
 	bpf_link__destroy(session->calls_link);

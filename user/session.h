@@ -12,9 +12,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dlprof/config.h"
 #include "dlprof/event.h"
 #include "feature.h"
 #include "stats_switch.h"
+#include "governor.h"
 #include "target.h"
 
 struct dlp_session;
@@ -23,6 +25,7 @@ struct dlp_session_opts {
 	const struct dlp_target *target;
 	uint32_t without; /* DLP_FEATURE_BIT()s to do without */
 	uint64_t long_wait_ns;
+	const struct dlp_glob *getnext; /* labels that are GetNext, too; NULL = none; copied */
 	uint32_t ring_bytes; /* power of two, whole pages */
 	/* What switches the kernel's statistics in our place; NULL = we do it ourselves. */
 	struct dlp_stats_switch *stats;
@@ -92,6 +95,13 @@ void dlp_session_pace(struct dlp_session *session);
  * so they are on for a sample only. Ignored where the kernel has none.
  */
 void dlp_session_sample(struct dlp_session *session, bool on);
+/*
+ * What the programs cost since the last call, or since the statistics were turned on; false when
+ * these are off.
+ */
+bool dlp_session_cost(struct dlp_session *session, uint64_t ret_ns[DLP_COST_PARTS]);
+/* Does without what these steps (bits of enum dlp_govern_step) leave out, and with all else. */
+void dlp_session_throttle(struct dlp_session *session, uint32_t steps);
 /* Detaches all; NULL is fine. */
 void dlp_session_free(struct dlp_session *session);
 

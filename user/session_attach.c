@@ -85,6 +85,9 @@ static void attach_probes(struct dlp_session *session, bool entries)
 		    entries != (probe->id == DLP_PROBE_SCOPE_ENTER))
 			continue;
 		attached = attach_probe(session, probe);
+		if (attached && feature == DLP_FEATURE_QUEUE_UPROBE)
+			session->queue_link[session->queue_link_cnt++] =
+				session->link[--session->link_cnt];
 		/* without it calls begin a little late */
 		if (probe->id == DLP_PROBE_NEXT)
 			continue;
@@ -184,7 +187,7 @@ void dlp_session_pace(struct dlp_session *session)
 	uint64_t now = dlp_now_ns(), seen, last_ns = session->calls_ns;
 	double rate;
 
-	if (!(session->active & DLP_FEATURE_BIT(QUEUE_SYSCALL)) || !room)
+	if (!(session->active & DLP_FEATURE_BIT(QUEUE_SYSCALL)) || !room || session->messages_off)
 		return;
 	if (!session->calls_link) {
 		session->paused_cnt++;
@@ -207,4 +210,28 @@ void dlp_session_pace(struct dlp_session *session)
 	bpf_link__destroy(session->calls_link);
 	session->calls_link = NULL;
 	session->pause_left = BURST_EVERY - 1;
+}
+
+void dlp_session_messages(struct dlp_session *session, bool on)
+{
+	const struct dlp_target *target = session->opts.target;
+
+	if (on == !session->messages_off)
+		return;
+	session->messages_off = !on;
+	/* the syscall rung comes back with dlp_session_pace */
+	session->pause_left = 1;
+	bpf_link__destroy(session->calls_link);
+	session->calls_link = NULL;
+	while (session->queue_link_cnt)
+		bpf_link__destroy(session->queue_link[--session->queue_link_cnt]);
+	if (!on || !(session->active & DLP_FEATURE_BIT(QUEUE_UPROBE)))
+		return;
+	/* one that cannot be attached any more was refused by the kernel: the other goes on alone */
+	for (size_t i = 0; i < target->probe_cnt; i++) {
+		if (feature_of(target->probe[i].id) == DLP_FEATURE_QUEUE_UPROBE &&
+		    attach_probe(session, &target->probe[i]))
+			session->queue_link[session->queue_link_cnt++] =
+				session->link[--session->link_cnt];
+	}
 }

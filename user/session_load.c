@@ -51,6 +51,8 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	cfg->op_exit_delta = target->op_exit_delta;
 	cfg->str_data_off = target->str_data_off;
 	cfg->long_wait_ns = session->opts.long_wait_ns;
+	if (session->opts.getnext)
+		cfg->getnext = *session->opts.getnext;
 	/* half full: time enough to be scheduled and read before it overflows */
 	cfg->ring_wakeup_bytes = session->opts.ring_bytes / 2;
 	cfg->own_tgid = (uint32_t)getpid();

@@ -57,6 +57,10 @@ struct dlp_session {
 	dlp_kin_fn is_kin;
 	void *kin_ctx;
 	uint64_t samples_seen, kin_seen, strangers;
+	/* the queue's uprobes, apart: they can be done without */
+	struct bpf_link *queue_link[DLP_PROBES_MAX];
+	size_t queue_link_cnt;
+	bool messages_off;
 	struct bpf_link *sweep_link;
 	uint64_t calls_tracepoint;   /* its number; tracefs may be out of reach later on */
 	struct bpf_link *calls_link; /* syscall rung; NULL while it pauses */
@@ -71,6 +75,7 @@ struct dlp_session {
 	int stats_fd; /* holds the statistics on where we do it ourselves; -1 = off */
 	uint64_t sample_start_ns, sampled_ns;
 	uint64_t sample_cnt_base, sample_ns_base, sample_cnt, sample_ns;
+	uint64_t part_base[DLP_COST_PARTS]; /* dlp_session_parts as of the last look */
 	dlp_sink_fn sink;
 	void *sink_ctx;
 	int sink_err;
@@ -88,6 +93,11 @@ uint64_t dlp_session_counter(const struct dlp_session *session, uint32_t counter
 
 /* Opens the skeleton and loads those of its programs that are wanted and accepted: 0 or -errno. */
 int dlp_session_load(struct dlp_session *session, const struct dlp_kernel_facts *facts);
+
+/* Run time of all programs so far, by what they are for. */
+void dlp_session_parts(const struct dlp_session *session, uint64_t ret_ns[DLP_COST_PARTS]);
+/* Attaches or detaches what sees queue messages, as far as it is in use. */
+void dlp_session_messages(struct dlp_session *session, bool on);
 
 /* Attaches the sampler to every CPU that is online; gives the feature up when it can't. */
 void dlp_session_attach_sampler(struct dlp_session *session);

@@ -280,6 +280,7 @@ static void put_header(const struct dlp_model *model, const struct dlp_summary_f
 	ret->rss_bytes = cost.daemon_rss_bytes;
 	dlp_loss_get(model, &loss);
 	ret->complete = dlp_summary_complete(model, facts);
+	ret->governed = model->governing.active;
 	ret->lost[0] = '\0';
 	/* the reason with most, so that one line says what matters */
 	for (size_t i = 0, most = 0; i < loss.reason_cnt; i++) {

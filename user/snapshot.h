@@ -107,6 +107,7 @@ struct dlp_snapshot {
 	double cost;	    /* CPUs used by the tool and its probes; NAN = not known */
 	uint64_t rss_bytes; /* 0 = not known */
 	bool complete;	    /* no figure may be short */
+	bool governed;	    /* probes are left out to spare the job */
 	char lost[96];	    /* why; "" = nothing was lost */
 	size_t missing_cnt; /* parts that the kernel refuses or the user left out */
 	struct dlp_snap_loader loader[DLP_MODEL_LOADERS_MAX + 1];

@@ -327,6 +327,7 @@ static json_t *overhead(struct dlp_doc *doc)
 	dlp_doc_set(doc, object, "daemon_rss_bytes",
 		    cost.daemon_known ? dlp_json_count(cost.daemon_rss_bytes) : json_null());
 	dlp_doc_set(doc, object, "target_slowdown_ratio", json_null());
+	dlp_doc_set(doc, object, "governor", dlp_doc_governor(doc));
 	return object;
 }
 

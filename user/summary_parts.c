@@ -232,7 +232,10 @@ json_t *dlp_doc_loaders(struct dlp_doc *doc)
 						      json_null());
 		dlp_doc_set(doc, entry, "prefetch", dlp_json_known(loader->prefetch));
 		dlp_doc_set(doc, entry, "inits", dlp_json_known(loader->iterator_cnt));
-		dlp_doc_set(doc, entry, "batches", dlp_json_count(loader->batch_cnt));
+		/* without messages a call that ends an epoch may look like one that returned a batch */
+		dlp_doc_set(doc, entry, "batches",
+			    dlp_model_governed_ns(model, DLP_GOV_MESSAGES) ?
+				    json_null() : dlp_json_count(loader->batch_cnt));
 		dlp_doc_set(doc, entry, "iterators", iterators(doc, loader));
 		dlp_doc_set(doc, entry, "iterator_init", iterator_init(doc, loader));
 		dlp_doc_set(doc, entry, "getnext", getnext(doc, loader));
@@ -295,7 +298,8 @@ json_t *dlp_doc_workers(struct dlp_doc *doc)
 	for (size_t i = 0; i < model->worker_cnt; i++) {
 		const struct dlp_worker *worker = &model->workers[i];
 		/* a silent worker made nothing only if messages would have been seen */
-		bool counted = worker->proven || doc->facts->queue_rung;
+		bool counted = (worker->proven || doc->facts->queue_rung) &&
+			       !dlp_model_governed_ns(model, DLP_GOV_MESSAGES);
 		json_t *entry;
 		char text[40];
 

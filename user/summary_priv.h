@@ -49,6 +49,7 @@ json_t *dlp_doc_stages(struct dlp_doc *doc);
 json_t *dlp_doc_waits(struct dlp_doc *doc);
 json_t *dlp_doc_block_io(struct dlp_doc *doc);
 json_t *dlp_doc_system(struct dlp_doc *doc);
+json_t *dlp_doc_governor(struct dlp_doc *doc);
 
 /*
  * Writes a document as dlp_summary_write() does; text NULL: there was no memory for it. 0, or -errno

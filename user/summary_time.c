@@ -16,6 +16,13 @@ static const char *where(bool worker)
 	return worker ? "workers" : "main";
 }
 
+/* The governor left scopes of this label out for a while. */
+static bool is_partial(const struct dlp_model *model, const struct dlp_stage_row *row)
+{
+	return dlp_model_governed_ns(model, DLP_GOV_LABELS_OFF) ||
+	       (row->worker && dlp_model_governed_ns(model, DLP_GOV_WORKER_SCOPES));
+}
+
 static json_t *stage(struct dlp_doc *doc, const struct dlp_stage_row *row)
 {
 	const struct dlp_stage_sum *sum = row->sum;
@@ -35,6 +42,7 @@ static json_t *stage(struct dlp_doc *doc, const struct dlp_stage_row *row)
 	dlp_doc_set(doc, entry, row->worker ? "share_of_production" : "share_of_wall",
 		    dlp_json_ratio(row->share));
 	dlp_doc_set(doc, entry, "sampled", json_boolean(sum->sampled));
+	dlp_doc_set(doc, entry, "partial", json_boolean(is_partial(doc->model, row)));
 	dlp_doc_set(doc, entry, "states",
 		    split_known ? dlp_doc_states(doc, &sum->split) : json_null());
 	return entry;
@@ -96,6 +104,8 @@ static json_t *wait_group(struct dlp_doc *doc, const struct dlp_wait_group *grou
 	dlp_doc_set(doc, entry, "count", dlp_json_count(group->cnt));
 	dlp_doc_set(doc, entry, "total_us", dlp_json_us(group->total_ns));
 	dlp_doc_set(doc, entry, "max_us", dlp_json_us(group->max_ns));
+	dlp_doc_set(doc, entry, "partial",
+		    json_boolean(dlp_model_governed_ns(doc->model, DLP_GOV_LONG_WAITS)));
 	return entry;
 }
 

@@ -9,6 +9,7 @@
 #include "loss.h"
 #include "split.h"
 #include "stage.h"
+#include "text_govern.h"
 #include "util.h"
 
 /* Fits a terminal of 100 columns, and is not too long a line to read. */
@@ -199,6 +200,7 @@ void dlp_text_interval(FILE *out, const struct dlp_model *model, const struct dl
 		"workers: %-44s idle %3s %%  %s\n",
 		at_s, rate.text, exposed.text, quantile(&last->getnext, 0.5).text,
 		quantile(&last->getnext, 0.99).text, split, idle.text, said);
+	dlp_text_govern(out, model);
 }
 
 static void say_verdict(FILE *out, const struct dlp_verdict *verdict)
@@ -431,7 +433,7 @@ static void say_cost(FILE *out, const struct dlp_model *model)
 	double wall_ns =
 		model->end_ns > model->start_ns ? (double)(model->end_ns - model->start_ns) : NAN;
 	struct dlp_own_cost cost;
-	char line[256] = "";
+	char line[400] = "", governed[120];
 	size_t len = 0;
 
 	dlp_summary_cost(model, &cost);
@@ -449,6 +451,7 @@ static void say_cost(FILE *out, const struct dlp_model *model)
 		       (double)cost.probe_cpu_ns * 100 / wall_ns, cost.probe_cpu_how);
 	else
 		append(line, sizeof(line), &len, "; its probes were not measured");
+	append(line, sizeof(line), &len, "%s", dlp_text_governed(model, governed, sizeof(governed)));
 	wrapped(out, "Own cost: ", line);
 }
 

@@ -92,7 +92,9 @@ static void draw_header(const struct dlp_canvas *canvas, int row)
 {
 	const struct dlp_snapshot *snapshot = canvas->snapshot;
 	struct dlp_grid *grid = canvas->grid;
-	const char *lost = snapshot->complete ? "  lost 0" : "  figures short";
+	const char *lost = snapshot->governed ? "  fewer probes" :
+			   snapshot->complete ? "  lost 0" :
+						"  figures short";
 	char text[96];
 	int at, end;
 
@@ -109,7 +111,8 @@ static void draw_header(const struct dlp_canvas *canvas, int row)
 	dlp_grid_put(grid, row, end, grid->cols, DLP_STYLE_STRONG,
 		     dlp_view_clock(snapshot->window_ns).text);
 	at = end - 2 - (int)strlen(lost);
-	dlp_grid_put(grid, row, at, end, snapshot->complete ? DLP_STYLE_DIM : DLP_STYLE_WARN, lost);
+	dlp_grid_put(grid, row, at, end,
+		     snapshot->complete && !snapshot->governed ? DLP_STYLE_DIM : DLP_STYLE_WARN, lost);
 	at -= (int)strlen(text);
 	dlp_grid_put(grid, row, at, grid->cols, DLP_STYLE_DIM, text);
 	end = at - 2;

@@ -88,6 +88,18 @@ enum dlp_syscall_class {
 /* Above every system call number of x86-64 and arm64 (about 470 now). */
 #define DLP_SYSCALL_MAX 512
 
+/*
+ * Labels that are GetNext besides torch's own: patterns as an automaton whose state is a bit for
+ * each place it can be at. A character moves the bits in `step` of it up by one; those in `loops`
+ * stay as well (a star).
+ */
+struct dlp_glob {
+	__u64 start;  /* 0 = there is none */
+	__u64 accept; /* where a pattern ends */
+	__u64 loops;
+	__u64 step[256];
+};
+
 struct dlp_config {
 	__u32 wire_version;	/* DLP_WIRE_VERSION, compared when loading */
 	__u32 use_task_storage; /* 0: hash keyed by thread id */
@@ -105,6 +117,14 @@ struct dlp_config {
 	__s32 nr_write;
 	__u8 syscall_class[DLP_SYSCALL_MAX]; /* enum dlp_syscall_class */
 	__u64 long_wait_ns;	/* report blocked intervals at least so long */
+	struct dlp_glob getnext;
+};
+
+/* What user space changes while the programs run, to make them cheaper; all zero at first. */
+struct dlp_throttle {
+	__u32 labels_off; /* scopes that are no GetNext are paired, and nothing else */
+	__u32 worker_scopes_off; /* no scopes but the trainer's */
+	__u64 long_wait_ns; /* instead of dlp_config's, when longer */
 };
 
 /* Value of the job table, keyed by tgid. */

@@ -56,7 +56,8 @@ enum dlp_state {
 	X(242, PROC, dlp_ev_proc)                                                                  \
 	X(243, SYSTEM, dlp_ev_system)                                                              \
 	X(244, OTHER, dlp_ev_other)                                                                \
-	X(245, GC, dlp_ev_gc)
+	X(245, GC, dlp_ev_gc)                                                                      \
+	X(246, GOVERN, dlp_ev_govern)
 
 enum dlp_ev_kind {
 #define X(number, NAME, type) DLP_EV_##NAME = number,
@@ -104,6 +105,7 @@ struct dlp_ev_scope {
  * start_ns is since when it is traced. No other flag is set.
  */
 #define DLP_SCOPE_BEGUN (1u << 2)
+#define DLP_SCOPE_NAMED	  (1u << 3) /* a GetNext because the user said so: not torch's own loader */
 
 /*
  * Longest label seen: "enumerate(DataLoader)#_StatefulMultiProcessingDataLoaderIter.__next__" (69);
@@ -114,7 +116,7 @@ struct dlp_ev_scope {
 struct dlp_ev_label {
 	struct dlp_ev_hdr hdr;
 	__u32 label;
-	__u32 flags; /* DLP_SCOPE_GETNEXT */
+	__u32 flags; /* DLP_SCOPE_GETNEXT, DLP_SCOPE_NAMED */
 	char text[DLP_LABEL_MAX]; /* NUL-padded; untrusted */
 };
 
@@ -347,6 +349,31 @@ struct dlp_ev_gc {
 	__u32 gc_inside; /* of gc_samples: likewise */
 };
 
+/*
+ * Made by user space: what the probes cost, measured in an interval, and what is left out because
+ * that was too much. Every event tells the whole state, so that any of them may be the first.
+ */
+enum dlp_govern_step {
+	DLP_GOV_LABELS_FEW = 0, /* record_function labels: a smaller sample of each, */
+	DLP_GOV_LABELS_OFF = 1, /* or none, GetNext excepted */
+	DLP_GOV_LONG_WAITS = 2, /* only very long blocked intervals one by one */
+	DLP_GOV_MESSAGES = 3,	/* no queue messages */
+	DLP_GOV_WORKER_SCOPES = 4, /* no scopes in processes other than the trainer */
+	DLP_GOV_MAX = 5,
+};
+
+#define DLP_GOV_UNKNOWN 0xffffffffu
+
+struct dlp_ev_govern {
+	struct dlp_ev_hdr hdr;
+	__u32 limit_ppm; /* millionths of the job's CPU time that the probes may take */
+	__u32 measured_ppm; /* that they took; DLP_GOV_UNKNOWN = not measured yet */
+	__u32 active; /* bit for each enum dlp_govern_step that is taken from now on */
+	__u32 unmet;  /* 1: too much, and no step is left that would help */
+	__u64 probe_ns; /* time of the BPF programs in what was measured, */
+	__u64 job_ns;	/* and CPU time of the job's processes, or of one CPU where that is more */
+};
+
 #define DLP_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), #type " changed its size")
 #define DLP_ASSERT_OFFSET(type, field, bytes) \
@@ -378,5 +405,6 @@ DLP_ASSERT_SIZE(dlp_ev_proc, 96);
 DLP_ASSERT_SIZE(dlp_ev_system, 216);
 DLP_ASSERT_SIZE(dlp_ev_other, 56);
 DLP_ASSERT_SIZE(dlp_ev_gc, 40);
+DLP_ASSERT_SIZE(dlp_ev_govern, 56);
 
 #endif /* DLPROF_EVENT_H */

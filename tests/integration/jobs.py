@@ -27,6 +27,7 @@ from torch.autograd.profiler import record_function
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import homemade  # noqa: E402
 import truth  # noqa: E402
 
 BLOB = zlib.compress(random.Random(1).randbytes(50_000) + b"a" * 50_000, 1)
@@ -441,7 +442,27 @@ def fixed(control, steps, loader):
     return {"digest": train.digest()}
 
 
-JOBS = {f.__name__: f for f in (steady, plan, fixed)}
+def forking(control, loader, spawn, step=None):
+    """steady, beside a thread that starts one process after the other."""
+    over = threading.Event()
+
+    def run():
+        while not over.is_set():
+            os.waitpid(os.posix_spawn(spawn, [spawn], {}), 0)
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        return steady(control, loader, step)
+    finally:
+        over.set()
+        thread.join()
+
+
+def own_loader(control, step=None, **options):
+    return homemade.homemade(control, Training(**(step or {})), **options)
+
+
+JOBS = {f.__name__: f for f in (steady, plan, fixed, forking, own_loader)}
 
 
 def main():

@@ -92,6 +92,13 @@ def stage(label, s, s1, t1, t, n=1):
                 "label": label, "n": n})
 
 
+def call(s, s1, t1, t, loader, i):
+    """One GetNext of a loader that is not torch's, which has a single iterator."""
+    _log.write({"e": "next", "s": s, "t": t, "s1": s1, "t1": t1, "it": 0, "loader": loader, "i": i,
+                "idx": None, "pid": os.getpid(), "stop": False, "error": False,
+                "tid": threading.get_native_id()})
+
+
 def _position(iterator):
     if hasattr(iterator, "_rcvd_idx"):
         return iterator._rcvd_idx - 1

@@ -54,6 +54,7 @@ static void test_defaults(void **state)
 	assert_int_equal(options.long_wait_ns, DLP_NS_PER_MS);
 	assert_int_equal(options.ring_bytes, 4 << 20);
 	assert_int_equal(options.without, 0);
+	assert_int_equal(options.max_overhead_ppm, 10000);
 	assert_null(options.summary);
 	assert_null(options.events);
 	assert_false(options.quiet || options.lines || options.help || options.version);
@@ -204,6 +205,16 @@ static void test_refused(void **state)
 	refuse("--pid 1 --duration 0", "'0'");
 	refuse("--pid 1 --duration 1e30", "too long");
 	refuse("--pid 1 --interval 99ms", "100ms");
+	refuse("--pid 1 --getnext [ab", "[ab");
+	refuse("--pid 1 --getnext=", "pattern");
+	refuse("--pid 1 --getnext 0123456789012345678901234567890123456789012345678901234567890123",
+	       "63 characters");
+	refuse("--pid 1 --max-overhead 0", "0");
+	refuse("--pid 1 --max-overhead 101", "101");
+	refuse("--pid 1 --max-overhead 1e1", "1e1");
+	refuse("--pid 1 --max-overhead -1", "-1");
+	refuse("--pid 1 --max-overhead 1.2.3", "1.2.3");
+	refuse("--pid 1 --max-overhead= ", "max-overhead");
 	refuse("--pid 1 --long-wait -1", "-1");
 	refuse("--pid 1 --summary=", "no file name");
 	/* has options of its own and is taken out before; here it is a word like any other */
@@ -284,7 +295,9 @@ static void test_help_text(void **state)
 		"--events FILE",
 		"--interval SECONDS",
 		"--fail-if CONDITION",
+		"--max-overhead PCT",
 		"--without NAME",
+		"--getnext GLOB",
 		"--long-wait DURATION",
 		"--ring-size BYTES",
 		"--quiet",

@@ -163,6 +163,10 @@ static void test_print_made_here(void **unused)
 					.cpus_allowed = 6, .quota_us = 150000, .period_us = 100000,
 					.throttled_periods = 12, .steal_ns = 13, .oom_kills = 14,
 					.psi_memory_us = 15, .shm_total = 17, .shm_free = 16 };
+	struct dlp_ev_govern govern = { .hdr = { .size = sizeof(govern), .kind = DLP_EV_GOVERN,
+						 .tgid = 3 },
+					.limit_ppm = 10000, .measured_ppm = 25000, .active = 5,
+					.unmet = 1, .probe_ns = 25, .job_ns = 1000 };
 	struct dlp_ev_other other = { .hdr = { .size = sizeof(other), .kind = DLP_EV_OTHER,
 					       .tgid = 99 },
 				      .cpu_ns = 5, .samples = 6 };
@@ -173,6 +177,9 @@ static void test_print_made_here(void **unused)
 				    .cpus = 2, .threads = 3, .ended = 1, .minflt = 7 };
 
 	(void)unused;
+	assert_has(print(&govern), "kind=GOVERN\ttgid=3\ttid=0\tcpu=0\tlimit_ppm=10000"
+				   "\tmeasured_ppm=25000\tactive=0x5\tunmet=1\tprobe_ns=25"
+				   "\tjob_ns=1000\n");
 	sem.clock.ns[DLP_ST_RUN] = 21;
 	assert_has(print(&sem), "kind=SEM\ttgid=0\ttid=0\tcpu=0\tclock=run=21,runq=0,");
 	assert_has(print(&system), "kind=SYSTEM\ttgid=0\ttid=0\tcpu=0\tknown=0x41\tcpus=8"

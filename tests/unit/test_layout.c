@@ -188,6 +188,13 @@ static const struct field fields[] = {
 	FIELD(dlp_ev_gc, gc_samples),
 	FIELD(dlp_ev_gc, inside),
 	FIELD(dlp_ev_gc, gc_inside),
+	FIELD(dlp_ev_govern, hdr),
+	FIELD(dlp_ev_govern, limit_ppm),
+	FIELD(dlp_ev_govern, measured_ppm),
+	FIELD(dlp_ev_govern, active),
+	FIELD(dlp_ev_govern, unmet),
+	FIELD(dlp_ev_govern, probe_ns),
+	FIELD(dlp_ev_govern, job_ns),
 };
 
 static const struct record records[] = {
