@@ -96,7 +96,7 @@ manual_has_commands() {
 	local command missing=0
 
 	for command in $(help_commands); do
-		section COMMANDS | grep -q "^\.It Cm $command\>" && continue
+		grep -q "^\.It Cm $command\>" <(section COMMANDS) && continue
 		printf 'no entry for the command %s\n' "$command"
 		missing=1
 	done
