@@ -22,7 +22,9 @@ from harness import CGROUPS, Failed, Skip, Tool, group
 SHORT = {"kills": 6, "stops": 3, "storm": {"count": 1500, "rate": 170}, "n": 600, "epochs": 2}
 LONG = {"kills": 50, "stops": 12, "storm": {"count": 10_000, "rate": 170}, "n": 2000, "epochs": 6}
 WORKERS, BATCH, GLUTTONY_MB, LIMIT_MB = 64, 4, 256, 48
-# the longest that a tool lives; the half of them not counting what they need to attach
+# iterators whose workers are surely listed one by one; a job may have to be run again for the kills
+KEPT, RUNS_MAX = 2, 4
+# the longest that a tool lives; half of them not counting the time to attach
 LIFE_S = 1
 # the kernel frees after grace periods, in the background
 GONE_WITHIN_S = 20
@@ -157,27 +159,43 @@ class Stops(threading.Thread):
                 self.done += 1
 
 
-def kill_tools(env, pid, kills, chance, summary):
-    """Starts the tool and kills it, again and again; how many had attached when they were."""
-    attached = 0
-    for _ in range(kills):
-        tool = Tool(env, pid, "--record", summary + ".dlp", summary=summary, events=False)
-        if chance.random() < 0.5:
-            tool.attached()
-        time.sleep(chance.uniform(0, LIFE_S))
-        if tool.process.poll() is not None:
-            tool.finish()
-            raise Failed(f"it ended by itself, status {tool.status}: {tool.stderr}")
-        tool.finish(signal.SIGKILL)
-        attached += tool.attached_ns is not None
-    return attached
+class Kills:
+    """Starts the tool and kills it, again and again. Those that end with the job do not count."""
+
+    def __init__(self, env, wanted, chance):
+        self.env, self.left, self.chance, self.at_work = env, wanted, chance, 0
+        self.summary = os.path.join(env.folder, "killed.json")
+        with open(self.summary, "w") as file:
+            file.write("old\n")
+
+    def kill_while(self, session):
+        while self.left and session.lines.empty():
+            tool = Tool(self.env, session.pid, "--record", self.summary + ".dlp",
+                        summary=self.summary, events=False)
+            if self.chance.random() < 0.5:
+                # a third of one CPU at most, of which 64 workers take their share
+                tool.attached(60)
+            time.sleep(self.chance.uniform(0, LIFE_S))
+            ended = tool.process.poll() is not None
+            tool.finish(signal.SIGKILL)
+            if ended:
+                raise Failed(f"it ended by itself, status {tool.status}: {tool.stderr}")
+            self.left -= 1
+            self.at_work += tool.attached_ns is not None
+
+    def check(self, tap):
+        tap.check(not self.left and self.at_work, f"killed, {self.at_work} times at work")
+        with open(self.summary) as file:
+            tap.same(file.read(), "old\n", "no summary of those that were killed")
+        tap.same([x for x in os.listdir(self.env.folder) if x.startswith("killed.json.") and
+                  not x.endswith(".dlp")], [], "and no temporary file")
 
 
 def arguments(form, procs):
-    # the first batches of the second epoch: with all 64 workers at work
-    work = {"kind": "fork", "ms": 1}
     return {"epochs": form["epochs"], "storm": form["storm"], "step": {"ms": 2},
-            "loader": {"num_workers": WORKERS, "n": form["n"], "batch": BATCH, "work": work},
+            "loader": {"num_workers": WORKERS, "n": form["n"], "batch": BATCH,
+                       "work": {"kind": "fork", "ms": 1}},
+            # one of the first items, with all 64 workers at work
             "gluttony": {"procs": procs, "mb": GLUTTONY_MB, "at": 7}}
 
 
@@ -190,19 +208,40 @@ def check_job(tap, form, alone, watched):
                   f"a worker was killed for its memory ({name})", result["failures"])
 
 
-def check_summary(tap, form, tool, truth):
+def check_summary(tap, tool, truth):
     compare.check_complete(tap, tool)
     compare.check_count(tap, tool, truth)
     compare.check_exposed(tap, tool, truth)
     compare.check_iterators(tap, tool, truth)
     compare.check_sums(tap, tool, truth)
-    exits = [w["exit"] for w in tool.summary["workers"]]
-    tap.same({w["pid"] for w in tool.summary["workers"]},
-             {pid for it in truth.iterators().values() for pid in it["workers"]},
-             "every worker is listed, and nothing else")
-    tap.same(exits.count("killed by signal 9"), 1, "and the one that was killed is named")
+    listed = {w["pid"] for w in tool.summary["workers"]}
+    broods = [set(it["workers"]) for it in truth.iterators().values()]
+    # the oldest dead ones live on in the sums only
+    tap.check(listed <= set().union(*broods) and set().union(*broods[-KEPT:]) <= listed,
+              "workers are listed, and nothing else", len(listed), listed - set().union(*broods),
+              set().union(*broods[-KEPT:]) - listed)
+    tap.same([w["exit"] for w in tool.summary["workers"]].count("killed by signal 9"), 1,
+             "the one that was killed is named")
     rss = tool.summary["overhead"]["daemon_rss_bytes"]
     tap.check(rss and rss < RSS_MAX, f"in less than {RSS_MAX >> 20} MB", rss)
+
+
+def watched(env, session, form, procs, chance, kills):
+    """The job once more, watched and molested: its result."""
+    tap = env.tap
+    with session.phase("endure", **arguments(form, procs)) as phase:
+        tool = Tool(env, session.pid).attached(60)
+        tap.check(breakpoints(session.pid), "probes are seen while there are any")
+        stops = Stops(session.pid, form["stops"], chance)
+        phase.go()
+        stops.start()
+        kills.kill_while(session)
+        phase.wait(600)
+        stops.join()
+        tool.finish(signal.SIGTERM).need_summary()
+    tap.same(stops.done, form["stops"], "stopped and continued")
+    check_summary(tap, tool, phase.truth)
+    return phase.result
 
 
 @group("endurance")
@@ -211,37 +250,22 @@ def endurance(env):
     seed = random.SystemRandom().randrange(1 << 32)
     tap.note(f"seed {seed}")
     chance, session = random.Random(seed), env.new_session()
-    old = os.path.join(env.folder, "endured.json")
-    with open(old, "w") as file:
-        file.write("old\n")
+    kills = Kills(env, form["kills"], chance)
     try:
         with small_group() as procs:
             with session.phase("endure", **arguments(form, procs)) as phase:
                 phase.go()
                 phase.wait(600)
             alone = phase.result
-            with session.phase("endure", **arguments(form, procs)) as phase:
-                tool = env.start(session.pid)
-                tap.check(breakpoints(session.pid), "probes are seen while there are any")
-                stops = Stops(session.pid, form["stops"], chance)
-                phase.go()
-                stops.start()
-                attached = kill_tools(env, session.pid, form["kills"], chance, old)
-                ended_early = not session.lines.empty()
-                phase.wait(600)
-                stops.join()
-                tool.finish(signal.SIGTERM).need_summary()
-        tap.check(not ended_early and stops.done == form["stops"],
-                  f"{form['kills']} kills, {attached} after it had attached; {stops.done} stops", alone)
-        tap.check(attached > 0, "killed at work, too")
-        check_job(tap, form, alone, phase.result)
-        check_summary(tap, form, tool, phase.truth)
-        with open(old) as file:
-            tap.same(file.read(), "old\n", "no summary of those that were killed")
-        tap.same([x for x in os.listdir(env.folder) if x.startswith("endured.json.") and
-                  not x.endswith(".dlp")], [], "and no temporary file")
+            # on a busy machine it may take more than one job's life to kill that often
+            for _ in range(RUNS_MAX):
+                result = watched(env, session, form, procs, chance, kills)
+                check_job(tap, form, alone, result)
+                tap.note(f"{form['storm']['count']} forks took {alone['storm_s']:.1f} s alone, "
+                         f"{result['storm_s']:.1f} s watched; {kills.left} kills to go")
+                if not kills.left:
+                    break
+        kills.check(tap)
         check_nothing_left(tap, session.pid)
-        tap.note(f"{form['storm']['count']} forks took {alone['storm_s']:.1f} s alone, "
-                 f"{phase.result['storm_s']:.1f} s watched")
     finally:
         session.close(kill=True)

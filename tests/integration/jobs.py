@@ -495,7 +495,7 @@ def fixed(control, steps, loader):
 def endure(control, epochs, loader, step=None, storm=None, gluttony=None):
     """Epochs whose results are the same however long anything takes. One in which a worker dies is
     trained again from the model at its beginning, as from a checkpoint. gluttony: a worker of the
-    second epoch eats itself to death."""
+    last epoch eats itself to death."""
     train, results, failures = Training(**(step or {})), [], []
     control.ready()
     control.wait()
@@ -503,7 +503,7 @@ def endure(control, epochs, loader, step=None, storm=None, gluttony=None):
     for epoch in range(epochs):
         start = {name: value.clone() for name, value in train.net.state_dict().items()}
         for attempt in range(2):
-            work = {**loader["work"], "gluttony": gluttony if epoch == 1 and not attempt else None}
+            work = {**loader["work"], "gluttony": gluttony if epoch == epochs - 1 and not attempt else None}
             made = make_loader(f"epoch {epoch}", **{**loader, "work": work, "seed": epoch})
             try:
                 results += [digest(x for batch in made for x in (batch[0], train(batch)))]
