@@ -163,9 +163,10 @@ def errors(env):
     """What fails before there is a screen leaves the terminal alone, what fails with it gives it back."""
     tap, session = env.tap, env.session()
     folder = os.path.join(env.folder, "passing")
-    os.mkdir(folder)
+    os.makedirs(folder, exist_ok=True)
     few = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", env.tool, "--pid", str(session.pid)]
-    for how, pid, command in (("no torch", os.getpid(), None), ("no such process", 1 << 22, None),
+    idle = subprocess.Popen(["sleep", "60"])
+    for how, pid, command in (("no torch", idle.pid, None), ("no such process", 1 << 22, None),
                               ("no rights", 0, [*NOBODY, env.tool, "--pid", str(session.pid)]),
                               ("no more files while attaching", 0, few)):
         with terminal(env, pid, command=command) as term:
@@ -173,6 +174,8 @@ def errors(env):
             tap.same(term.settings(), term.before, f"{how}: stty -a as before")
             tap.check(term.got.startswith(b"dlprof-bpf: ") and b"\x1b" not in term.got,
                       f"{how}: a line and no escape codes", term.got)
+    idle.kill()
+    idle.wait()
     with session.phase("steady", **WAITING):
         with terminal(env, session.pid, "--summary", folder + "/it.json") as term:
             term.expect(b"GetNext")
