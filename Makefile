@@ -233,7 +233,7 @@ list-unit list-bpf: list-%:
 
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
-	test-scenarios-short test-scenarios test-valgrind bench
+	test-scenarios-short test-scenarios test-robust test-valgrind bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -262,6 +262,9 @@ test-scenarios-short: ## the part of them that `make test` runs (root)
 
 test-scenarios: ## training jobs of known trouble, what must be said about each (root, takes long)
 	$(Q)tests/run.sh scenarios
+
+test-robust: ## a job's hard minute, with 50 kills of the tool that watches it (root)
+	$(Q)tests/run.sh robust
 
 test-valgrind: ## the unit tests under valgrind's memcheck (takes some minutes)
 	$(Q)tests/run.sh valgrind

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
-# scenarios-short|scenarios|valgrind]... (default: all but the last two, which take long).
+# scenarios-short|scenarios|robust|valgrind]... (default: all but the last three, which take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -322,6 +322,10 @@ tier_integration() {
 	python_tests integration 1500 tests/integration/run.py
 }
 
+tier_robust() {
+	python_tests robust 1200 tests/integration/run.py --long -k '^endurance'
+}
+
 tier_scenarios_short() {
 	python_tests scenarios-short 900 tests/scenarios/run.py --short
 }
@@ -334,9 +338,9 @@ tiers=("$@")
 [ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | package | bpf | integration | scenarios-short | scenarios | valgrind) ;;
+	lint | unit | package | bpf | integration | scenarios-short | scenarios | robust | valgrind) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|valgrind]...'
+		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|valgrind]...'
 		exit 2
 		;;
 	esac

@@ -32,7 +32,9 @@ static uint32_t possible_steps(const struct dlp_session *session)
 
 int dlp_govern_open(struct dlp_govern *govern, uint32_t limit_ppm, dlp_sink_fn emit, void *ctx)
 {
-	dlp_governor_init(&govern->governor, limit_ppm, possible_steps(govern->session));
+	/* probes are not attached again: the right to do so may be given up meanwhile */
+	dlp_governor_init(&govern->governor, limit_ppm, possible_steps(govern->session),
+			  1u << DLP_GOV_MESSAGES);
 	govern->cpu_ns = dlp_jobs_cpu_ns(govern->jobs);
 	govern->last_ns = dlp_now_ns();
 	govern->active = 0;

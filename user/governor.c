@@ -25,11 +25,13 @@ static const enum dlp_cost_part saves[DLP_GOV_MAX] = {
 	[DLP_GOV_WORKER_SCOPES] = DLP_COST_SCOPES,
 };
 
-void dlp_governor_init(struct dlp_governor *governor, uint32_t limit_ppm, uint32_t possible)
+void dlp_governor_init(struct dlp_governor *governor, uint32_t limit_ppm, uint32_t possible,
+		       uint32_t final)
 {
 	memset(governor, 0, sizeof(*governor));
 	governor->limit_ppm = limit_ppm;
 	governor->possible = possible;
+	governor->final = final;
 	governor->measured_ppm = DLP_GOV_UNKNOWN;
 	governor->patience_ns = PATIENCE_FIRST_NS;
 }
@@ -62,7 +64,7 @@ static bool has_helped(struct dlp_governor *governor, const struct dlp_cost_samp
 	uint32_t ppm = ppm_of(sample->part_ns[saves[newest]], sample->job_ns);
 
 	governor->on_trial = false;
-	if (!governor->over || ppm + governor->trial_excess_ppm / HELPS_PART < governor->trial_ppm)
+	if (!governor->over || governor->final & 1u << newest || ppm + governor->trial_excess_ppm / HELPS_PART < governor->trial_ppm)
 		return true;
 	governor->useless |= 1u << newest;
 	governor->taken_cnt--;
@@ -109,6 +111,21 @@ static bool too_much(struct dlp_governor *governor, const struct dlp_cost_sample
 	return true;
 }
 
+/* The newest step that can be taken back; false when there is none. */
+static bool take_back(struct dlp_governor *governor)
+{
+	size_t at = governor->taken_cnt;
+
+	while (at && governor->final & 1u << governor->taken[at - 1])
+		at--;
+	if (!at)
+		return false;
+	governor->undone |= 1u << governor->taken[at - 1];
+	for (governor->taken_cnt--; at <= governor->taken_cnt; at++)
+		governor->taken[at - 1] = governor->taken[at];
+	return true;
+}
+
 static bool within_limit(struct dlp_governor *governor, uint64_t now_ns)
 {
 	bool changed = governor->unmet;
@@ -124,9 +141,8 @@ static bool within_limit(struct dlp_governor *governor, uint64_t now_ns)
 	if (now_ns - governor->calm_ns < governor->patience_ns)
 		return changed;
 	governor->useless = 0;
-	if (!governor->taken_cnt)
+	if (!take_back(governor))
 		return changed;
-	governor->undone |= 1u << governor->taken[--governor->taken_cnt];
 	governor->calm_ns = 0;
 	governor->settling = true;
 	return true;

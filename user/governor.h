@@ -33,7 +33,8 @@ struct dlp_cost_sample {
 
 struct dlp_governor {
 	uint32_t limit_ppm;
-	uint32_t possible;	     /* bits of the steps that would change anything here */
+	uint32_t possible;	     /* bits of the steps that would change anything here, */
+	uint32_t final;		     /* and of those that cannot be taken back */
 	uint32_t measured_ppm;	     /* DLP_GOV_UNKNOWN = not yet */
 	uint64_t probe_ns, job_ns;   /* of that measurement */
 	uint32_t taken[DLP_GOV_MAX]; /* taken_cnt steps, oldest first */
@@ -51,8 +52,9 @@ struct dlp_governor {
 	uint64_t patience_ns;  /* so long it has to be before a step is taken back */
 };
 
-/* `possible`: bits of the steps to choose from. */
-void dlp_governor_init(struct dlp_governor *governor, uint32_t limit_ppm, uint32_t possible);
+/* Bits of the steps to choose from, and of those among them that are not taken back. */
+void dlp_governor_init(struct dlp_governor *governor, uint32_t limit_ppm, uint32_t possible,
+		       uint32_t final);
 /* Takes a measurement. True when the steps to take, or whether the limit is met, have changed. */
 bool dlp_governor_measured(struct dlp_governor *governor, const struct dlp_cost_sample *sample);
 /* Too much, and something may be done about it: the next interval should be measured, too. */

@@ -318,6 +318,12 @@ void dlp_worker_bind(struct dlp_worker *worker, struct dlp_loader *loader);
 void dlp_worker_link(struct dlp_model *model, struct dlp_worker *worker, struct dlp_iterator *it);
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
 		     uint32_t exit_code);
+/*
+ * The end of a worker as the kernel tells it. /proc may have told of it a moment earlier, without
+ * when and how: then that is made good.
+ */
+void dlp_worker_exit(struct dlp_model *model, struct dlp_worker *worker,
+		     const struct dlp_thread *thread, const struct dlp_ev_exit *ev);
 /* Production on a worker's main thread: begun, ended at a clock value, ended at a time. */
 void dlp_produce_begin(struct dlp_thread *thread, int64_t index, uint64_t ts_ns,
 		       const struct dlp_clock *clock);

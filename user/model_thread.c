@@ -451,11 +451,8 @@ int dlp_thread_exit(struct dlp_model *model, const struct dlp_ev_exit *ev)
 	}
 	dlp_produce_end(model, thread, ev->hdr.ts_ns, &ev->clock);
 	worker = dlp_worker_find(model, ev->hdr.tgid);
-	if (worker && !worker->died_ns) {
-		dlp_worker_read(model, worker, thread);
-		dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
-		dlp_worker_died(model, worker, ev->hdr.ts_ns, ev->exit_code);
-	}
+	if (worker)
+		dlp_worker_exit(model, worker, thread, ev);
 	return 0;
 }
 

@@ -299,10 +299,19 @@ static bool is_fatal(unsigned int sig)
 	       sig == SIGILL || sig == SIGFPE;
 }
 
-static void note_end(struct dlp_model *model, struct dlp_worker *worker)
+static void judge_end(struct dlp_model *model, struct dlp_worker *worker)
 {
 	const struct dlp_thread *trainer = dlp_thread_find(model, model->trainer_pid);
 	const struct dlp_pipe *pipe = dlp_pipe_find(model, worker->pipe);
+
+	if (worker->exit_code == DLP_EXIT_UNKNOWN || (pipe && pipe->final) ||
+	    (trainer && trainer->dead))
+		return;
+	worker->unexpected = is_fatal(worker->exit_code & 0x7f) || worker->exit_code >> 8 & 0xff;
+}
+
+static void note_end(struct dlp_model *model, struct dlp_worker *worker)
+{
 	struct dlp_loader *loader = dlp_loader_find(model, worker->loader);
 	struct dlp_iterator *it = dlp_iterator_find(model, worker->iterator);
 	bool barren = !worker->batch_cnt && worker->shard_ended &&
@@ -315,10 +324,6 @@ static void note_end(struct dlp_model *model, struct dlp_worker *worker)
 		/* an empty shard ends before the iterator's first call does */
 		it->state->barren_cnt += barren;
 	}
-	if (worker->exit_code == DLP_EXIT_UNKNOWN || (pipe && pipe->final) ||
-	    (trainer && trainer->dead))
-		return;
-	worker->unexpected = is_fatal(worker->exit_code & 0x7f) || worker->exit_code >> 8 & 0xff;
 }
 
 void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_t ts_ns,
@@ -331,6 +336,7 @@ void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_
 	worker->exit_code = exit_code;
 	model->priv->dead_worker_cnt++;
 	note_end(model, worker);
+	judge_end(model, worker);
 	if (!it)
 		return;
 	it->state->gone_ns = worker->died_ns;
@@ -340,6 +346,25 @@ void dlp_worker_died(struct dlp_model *model, struct dlp_worker *worker, uint64_
 	if (!it->state->alive_cnt && ((int)it->worker_cnt >= it->num_workers ||
 				      it->state->final_cnt >= it->state->pipe_cnt))
 		dlp_iterator_end(it, ts_ns);
+}
+
+void dlp_worker_exit(struct dlp_model *model, struct dlp_worker *worker,
+		     const struct dlp_thread *thread, const struct dlp_ev_exit *ev)
+{
+	bool known = worker->died_ns;
+
+	if (known && (worker->exit_code != DLP_EXIT_UNKNOWN || ev->hdr.ts_ns > worker->died_ns))
+		return;
+	worker->died_ns = 0;
+	dlp_worker_read(model, worker, thread);
+	dlp_idle_note(model, thread, ev->hdr.ts_ns, &ev->clock);
+	if (!known) {
+		dlp_worker_died(model, worker, ev->hdr.ts_ns, ev->exit_code);
+		return;
+	}
+	worker->died_ns = dlp_max(ev->hdr.ts_ns, 1);
+	worker->exit_code = ev->exit_code;
+	judge_end(model, worker);
 }
 
 void dlp_produce_begin(struct dlp_thread *thread, int64_t index, uint64_t ts_ns,

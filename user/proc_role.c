@@ -95,6 +95,16 @@ static int is_below(const char *root, pid_t ancestor, const struct process *proc
 	return at == ancestor;
 }
 
+/*
+ * Looks like its parent, which is a worker. DataLoader workers are daemonic: multiprocessing lets
+ * them have no workers, but datasets may fork as they like. The fork server's workers look like it.
+ */
+static bool is_fork_of_worker(const struct process *process, const struct process *parent)
+{
+	return has_worker_name(parent) ||
+	       (is_fork_of(process, parent) && !runs_forkserver(process));
+}
+
 int dlp_proc_role(const char *root, pid_t trainer, pid_t pid, enum dlp_proc_role *ret)
 {
 	_cleanup_free_ struct process *process = malloc(sizeof(*process));
@@ -116,14 +126,21 @@ int dlp_proc_role(const char *root, pid_t trainer, pid_t pid, enum dlp_proc_role
 		return err;
 	if (is_resource_tracker(process))
 		return 0;
+	err = read_process(root, process->stat.ppid, other);
+	if (err)
+		return err;
+	if (process->stat.ppid != trainer && is_fork_of_worker(process, other))
+		return 0;
 	if (has_worker_name(process) || is_spawned(process)) {
 		*ret = DLP_ROLE_WORKER;
 		return 0;
 	}
 	/* the fork server's own parent does not run it */
-	err = read_process(root, runs_forkserver(process) ? process->stat.ppid : trainer, other);
-	if (err)
-		return err;
+	if (!runs_forkserver(process)) {
+		err = read_process(root, trainer, other);
+		if (err)
+			return err;
+	}
 	if (runs_forkserver(process) ? runs_forkserver(other) : is_fork_of(process, other))
 		*ret = DLP_ROLE_WORKER;
 	return 0;

@@ -3,6 +3,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "session_priv.h"
@@ -13,6 +14,12 @@
  */
 #define CALLS_PER_S_MAX 100000
 #define BURST_EVERY 10
+/*
+ * A breakpoint is charged to the memory of each process it is set in. Where one of them is just being
+ * killed for taking all its control group has, the kernel says ENOMEM to the whole probe.
+ */
+#define ATTACH_TRIES 20
+#define ATTACH_PAUSE_NS (50 * DLP_NS_PER_MS)
 
 /* Keeps a link; false when libbpf could not attach. */
 static bool keep(struct dlp_session *session, struct bpf_link *link)
@@ -21,6 +28,24 @@ static bool keep(struct dlp_session *session, struct bpf_link *link)
 		return false;
 	session->link[session->link_cnt++] = link;
 	return true;
+}
+
+/* NULL and errno when it cannot be attached. */
+static struct bpf_link *attach_uprobe(struct bpf_program *program, pid_t pid,
+				      const struct dlp_probe *probe)
+{
+	const struct timespec pause = { .tv_nsec = ATTACH_PAUSE_NS };
+	LIBBPF_OPTS(bpf_uprobe_opts, opts);
+	struct bpf_link *link = NULL;
+
+	for (int i = 0; i < ATTACH_TRIES; i++) {
+		link = bpf_program__attach_uprobe_opts(program, pid, probe->path, probe->offset, &opts);
+		if (link || errno != ENOMEM)
+			break;
+		(void)nanosleep(&pause, NULL);
+		errno = ENOMEM;
+	}
+	return link;
 }
 
 static bool attach_probe(struct dlp_session *session, const struct dlp_probe *probe)
@@ -41,7 +66,6 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 	 */
 	bool alone = probe->id == DLP_PROBE_SEM_OPEN || probe->id == DLP_PROBE_NEXT;
 	pid_t pid = alone ? session->opts.target->pid : -1;
-	LIBBPF_OPTS(bpf_uprobe_opts, opts);
 
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(handlers); i++) {
 		struct bpf_program *program;
@@ -49,8 +73,7 @@ static bool attach_probe(struct dlp_session *session, const struct dlp_probe *pr
 		if (handlers[i].id != probe->id)
 			continue;
 		program = bpf_object__find_program_by_name(session->skel->obj, handlers[i].program);
-		return keep(session, bpf_program__attach_uprobe_opts(program, pid, probe->path,
-								     probe->offset, &opts));
+		return keep(session, attach_uprobe(program, pid, probe));
 	}
 	return false;
 }

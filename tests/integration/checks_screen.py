@@ -14,20 +14,26 @@ import subprocess
 import termios
 import time
 
+from checks_messages import NOBODY
 from checks_robust import LOADER, wait_for
 from harness import Failed, Skip, group
 
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
+WRAP_OFF, WRAP_ON = b"\x1b[?7l", b"\x1b[?7h"
+# unlike any default: a tool that sets the usual ones at its end does not give these back
+PECULIAR = ["-ixon", "-echoctl", "erase", "^H", "kill", "^K", "tostop"]
 WAITING = {"loader": {**LOADER, "n": 20_000, "work": {"kind": "cpu", "ms": 3}}, "step": {"ms": 1}}
 
 
 class Terminal:
-    """The tool on a pty of its own, in a session of its own."""
+    """The tool, or another command, on a pty of its own, in a session of its own."""
 
-    def __init__(self, env, pid, *options, size=(24, 80), **environ):
+    def __init__(self, env, pid, *options, size=(24, 80), command=None, **environ):
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-        self.before = termios.tcgetattr(self.slave)
+        self.stty(*PECULIAR)
+        self.before = self.settings()
         self.got = b""
 
         def own():
@@ -35,8 +41,8 @@ class Terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
-            [env.tool, "--pid", str(pid), *options], stdin=self.slave, stdout=self.slave,
-            stderr=self.slave, preexec_fn=own,
+            command or [env.tool, "--pid", str(pid), *options], stdin=self.slave,
+            stdout=self.slave, stderr=self.slave, preexec_fn=own,
             env={**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "", **environ})
 
     def read(self, timeout=0.1):
@@ -70,20 +76,34 @@ class Terminal:
         end = time.monotonic() + timeout
         while self.process.poll() is None:
             if time.monotonic() > end:
-                raise Failed("the tool did not end")
+                raise Failed(f"the tool did not end: {self.got[-1000:]}")
             self.read()
         self.read()
         return self.process.returncode
 
+    def stty(self, *args):
+        return subprocess.run(["stty", *args], stdin=self.slave, check=True, capture_output=True,
+                              text=True).stdout
+
+    def settings(self):
+        """All that stty and the kernel say of the terminal."""
+        return self.stty("-a"), termios.tcgetattr(self.slave)
+
     def restored(self):
-        return termios.tcgetattr(self.slave) == self.before
+        return self.settings() == self.before
+
+    def hang_up(self):
+        """The window is closed, the connection is lost."""
+        os.close(self.slave)
+        os.close(self.master)
+        self.master = self.slave = None
 
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self.master)
-        os.close(self.slave)
+        if self.master is not None:
+            self.hang_up()
 
 
 @contextlib.contextmanager
@@ -97,10 +117,12 @@ def terminal(*args, **more):
 
 def given_back(tap, term, how, report=True):
     """The screen is left once, last of all escape sequences; what follows is plain text."""
-    tap.check(term.restored(), f"{how}: settings as before")
+    tap.same(term.settings(), term.before, f"{how}: stty -a as before")
     head, _, tail = term.got.rpartition(LEAVE)
     tap.check(ENTER in head and term.got.count(LEAVE) == term.got.count(ENTER),
               f"{how}: alternate screen left")
+    tap.check(term.got.rfind(HIDDEN) < term.got.rfind(SHOWN) and
+              term.got.rfind(WRAP_OFF) < term.got.rfind(WRAP_ON), f"{how}: the cursor is shown, lines wrap")
     tap.check(b"\x1b" not in tail, f"{how}: no escape codes behind it", tail[:200])
     if report:
         tap.check(b"Verdict: " in tail, f"{how}: the report follows", tail[:500])
@@ -118,28 +140,74 @@ def ways_out(env):
                 act(term)
                 tap.same(term.end(), 0, f"{how}: status 0")
                 given_back(tap, term, how)
-        # nobody can catch that for long, but what ends us with a core can be
-        with terminal(env, session.pid) as term:
+        # what ends us with a core
+        for number in signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGQUIT:
+            with terminal(env, session.pid) as term:
+                term.expect(b"GetNext")
+                if number == signal.SIGQUIT:
+                    term.press(b"\x1c")
+                else:
+                    term.process.send_signal(number)
+                tap.same(term.end(), -number, f"{number.name}: status")
+                given_back(tap, term, number.name, report=False)
+        path = os.path.join(env.folder, "hung-up.json")
+        with terminal(env, session.pid, "--summary", path) as term:
             term.expect(b"GetNext")
-            term.process.send_signal(signal.SIGSEGV)
-            tap.same(term.end(), -signal.SIGSEGV, "SIGSEGV: status")
-            given_back(tap, term, "SIGSEGV", report=False)
+            term.hang_up()
+            term.process.wait(20)
+            tap.check(os.path.exists(path), "the terminal is gone: the summary is written all the same")
 
 
-@group("screen, the job is killed")
-def job_killed(env):
-    session = env.new_session()
-    try:
-        with contextlib.suppress(Failed):
-            with session.phase("steady", **WAITING):
-                with terminal(env, session.pid) as term:
-                    term.expect(b"GetNext")
-                    os.kill(session.pid, signal.SIGKILL)
-                    env.tap.same(term.end(), 0, "status 0")
-                    given_back(env.tap, term, "SIGKILL of the job")
-                raise Failed("its end is no news")
-    finally:
-        session.close(kill=True)
+@group("screen, errors")
+def errors(env):
+    """What fails before there is a screen leaves the terminal alone, what fails with it gives it back."""
+    tap, session = env.tap, env.session()
+    folder = os.path.join(env.folder, "passing")
+    os.makedirs(folder, exist_ok=True)
+    few = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", env.tool, "--pid", str(session.pid)]
+    idle = subprocess.Popen(["sleep", "60"])
+    for how, pid, command in (("no torch", idle.pid, None), ("no such process", 1 << 22, None),
+                              ("no rights", 0, [*NOBODY, env.tool, "--pid", str(session.pid)]),
+                              ("no more files while attaching", 0, few)):
+        with terminal(env, pid, command=command) as term:
+            tap.check(term.end() > 0, f"{how}: it fails", term.got)
+            tap.same(term.settings(), term.before, f"{how}: stty -a as before")
+            tap.check(term.got.startswith(b"dlprof-bpf: ") and b"\x1b" not in term.got,
+                      f"{how}: a line and no escape codes", term.got)
+    idle.kill()
+    idle.wait()
+    with session.phase("steady", **WAITING):
+        with terminal(env, session.pid, "--summary", folder + "/it.json") as term:
+            term.expect(b"GetNext")
+            shutil.rmtree(folder)
+            term.press(b"q")
+            tap.same(term.end(), 1, "no summary: status 1")
+            given_back(tap, term, "no summary")
+            tap.check(b"passing/it.json" in term.got.rpartition(LEAVE)[2], "no summary: the file is named")
+
+
+class Gone(Exception):
+    """Leaves a phase whose job has ended."""
+
+
+@group("screen, the job ends")
+def job_gone(env):
+    def by_itself(session):
+        session.send(stop=True)
+        session.process.stdin.close()
+
+    for how, act in ("by itself", by_itself), ("SIGKILL", lambda session: session.process.kill()):
+        session = env.new_session()
+        try:
+            with contextlib.suppress(Gone), session.phase("steady", **WAITING), \
+                    terminal(env, session.pid) as term:
+                term.expect(b"GetNext")
+                act(session)
+                env.tap.same(term.end(), 0, f"{how}: status 0")
+                given_back(env.tap, term, how)
+                raise Gone
+        finally:
+            session.close(kill=True)
 
 
 def state(pid):
@@ -165,6 +233,38 @@ def stopped(env):
         term.press(b"q")
         tap.same(term.end(), 0, "status 0")
         tap.check(term.restored(), "settings as before")
+
+
+@group("screen, Ctrl-Z and fg in a shell")
+def in_a_shell(env):
+    """As a person would; the shell says itself what the terminal is like."""
+    tap, session = env.tap, env.session()
+    files = [os.path.join(env.folder, name) for name in ("stty-before", "stty-stopped", "stty-after")]
+
+    def tell(term, file):
+        term.press(f"stty -a >{file}; echo to''ld\n".encode())
+        term.expect(b"told")
+        term.forget()
+
+    with session.phase("steady", **WAITING), \
+            terminal(env, 0, command=["sh", "-i"], PS1="$ ", ENV="") as term:
+        tell(term, files[0])
+        term.press(f"{env.tool} --pid {session.pid}\n".encode())
+        term.expect(b"GetNext")
+        term.press(b"\x1a")
+        term.expect(LEAVE)
+        term.expect(b"$ ")
+        tell(term, files[1])
+        term.press(b"fg\n")
+        term.expect(b"GetNext")
+        term.press(b"q")
+        term.expect(b"Observed: ")
+        tell(term, files[2])
+        term.press(b"exit\n")
+        term.end()
+    before, stopped_, after = (open(file).read() for file in files)
+    tap.same(stopped_, before, "stty -a after Ctrl-Z")
+    tap.same(after, before, "stty -a after fg and q")
 
 
 @group("screen, what it shows")

@@ -18,6 +18,7 @@ from truth import Truth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEBIAN_PYTHON = "/usr/bin/python3"
+CGROUPS = "/sys/fs/cgroup"
 INTERVAL = re.compile(r" +[0-9.]+ s +\S+ batches/s")  # how a line per interval begins
 now = time.monotonic_ns
 
@@ -320,8 +321,8 @@ class Tool:
 class Env:
     """What every group gets."""
 
-    def __init__(self, tap, tool, python, folder):
-        self.tap, self.python, self.folder = tap, python, folder
+    def __init__(self, tap, tool, python, folder, long=False):
+        self.tap, self.python, self.folder, self.long = tap, python, folder, long
         # a copy: the checkout may be built anew meanwhile, or lie where other users may not look
         self.tool = shutil.copy(tool, os.path.join(folder, "dlprof-bpf"))
         os.chmod(self.tool, 0o755)

@@ -16,6 +16,7 @@ import queue
 import random
 import select
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -193,6 +194,42 @@ class Waits:
         truth.timed_wait("socket", lambda: self.sock.recv(1))
 
 
+def devour(procs, mb, at):
+    """Takes more memory than the control group has, which this process enters for that."""
+    with open(procs, "w") as file:
+        file.write(str(os.getpid()))
+    with mmap.mmap(-1, mb << 20) as room:
+        for page in range(0, len(room), mmap.PAGESIZE):
+            room[page] = 1
+    raise RuntimeError(f"{mb} MB did not kill the reader of item {at}")
+
+
+class Storm:
+    """A child that forks, so many times at such a rate. finish() waits for all of them."""
+
+    SCRIPT = """
+import os, sys, time
+count, rate = int(sys.argv[1]), float(sys.argv[2])
+begun, well = time.monotonic(), 0
+for i in range(count):
+    child = os.fork()
+    if not child:
+        os._exit(i % 5)
+    well += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == i % 5
+    time.sleep(max(0, begun + i / rate - time.monotonic()))
+print(well, time.monotonic() - begun)
+"""
+
+    def __init__(self, count, rate):
+        self.process = subprocess.Popen([sys.executable, "-ISc", self.SCRIPT, str(count), str(rate)],
+                                        stdout=subprocess.PIPE, text=True)
+
+    def finish(self):
+        """(children that ended as they should, seconds that it took)"""
+        well, took = self.process.communicate()[0].split()
+        return int(well), float(took)
+
+
 class Stage:
     """A record_function scope and the times around and inside its edges."""
 
@@ -213,15 +250,17 @@ class Stage:
 class Work:
     """What an item costs: kind, ms, and what else the kind needs."""
 
-    def __init__(self, kind="cpu", ms=1.0, path=None, kinds=None, fail_at=None):
+    def __init__(self, kind="cpu", ms=1.0, path=None, kinds=None, fail_at=None, gluttony=None):
         self.kind, self.ms, self.path, self.kinds, self.fail_at = kind, ms, path, kinds, fail_at
-        self.open = None
+        self.gluttony, self.open = gluttony, None
 
     def __call__(self, i):
         if i == self.fail_at:
             raise ValueError(f"item {i} cannot be made")
-        getattr(self, "do_" + self.kind)(i)
-        return torch.full((64,), float(i % 97))
+        if self.gluttony and i == self.gluttony["at"]:
+            devour(**self.gluttony)
+        more = getattr(self, "do_" + self.kind)(i) or 0
+        return torch.full((64,), float(i % 97 + more))
 
     def do_cpu(self, i):
         native(self.ms)
@@ -242,6 +281,15 @@ class Work:
         while time.monotonic() < end:
             for _ in range(100):
                 os.getppid()
+
+    def do_fork(self, i):
+        """Each fifth item is counted by a child."""
+        if i % 5:
+            return native(self.ms)
+        child = os.fork()
+        if not child:
+            os._exit(i % 7)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def do_nothing(self, i):
         pass
@@ -346,6 +394,14 @@ def make_loader(name, work=None, n=None, lengths=None, batch=4, seed=None, **opt
     return loader
 
 
+def digest(tensors):
+    """Of every bit of them."""
+    state = hashlib.sha256()
+    for value in tensors:
+        state.update(bytes(value.detach().flatten().view(torch.uint8).tolist()))
+    return state.hexdigest()
+
+
 class Training:
     """A small model, and ms on an accelerator that the host only waits for."""
 
@@ -357,7 +413,8 @@ class Training:
 
     def __call__(self, batch):
         self.optimizer.zero_grad()
-        self.net(batch[0]).square().mean().backward()
+        loss = self.net(batch[0]).square().mean()
+        loss.backward()
         self.optimizer.step()
         if self.busy_ms:
             python(self.busy_ms)
@@ -371,12 +428,10 @@ class Training:
         for _ in range(self.labels):
             with record_function("step label"):
                 pass
+        return loss
 
     def digest(self):
-        state = hashlib.sha256()
-        for value in self.net.parameters():
-            state.update(bytes(value.detach().contiguous().view(torch.uint8).flatten().tolist()))
-        return state.hexdigest()
+        return digest(self.net.parameters())
 
 
 # ---- jobs ------------------------------------------------------------------------------------
@@ -462,7 +517,31 @@ def own_loader(control, step=None, **options):
     return homemade.homemade(control, Training(**(step or {})), **options)
 
 
-JOBS = {f.__name__: f for f in (steady, plan, fixed, forking, own_loader)}
+def endure(control, epochs, loader, step=None, storm=None, gluttony=None):
+    """Epochs whose results are the same however long anything takes. One in which a worker dies is
+    trained again from the model at its beginning, as from a checkpoint. gluttony: a worker of the
+    last epoch eats itself to death."""
+    train, results, failures = Training(**(step or {})), [], []
+    control.ready()
+    control.wait()
+    storm = storm and Storm(**storm)
+    for epoch in range(epochs):
+        start = {name: value.clone() for name, value in train.net.state_dict().items()}
+        for attempt in range(2):
+            work = {**loader["work"], "gluttony": gluttony if epoch == epochs - 1 and not attempt else None}
+            made = make_loader(f"epoch {epoch}", **{**loader, "work": work, "seed": epoch})
+            try:
+                results += [digest(x for batch in made for x in (batch[0], train(batch)))]
+                break
+            except RuntimeError as e:
+                failures.append(str(e))
+                traceback.clear_frames(e.__traceback__)
+                train.net.load_state_dict(start)
+    forks, took = storm.finish() if storm else (0, 0)
+    return {"same": [results, train.digest(), forks], "failures": failures, "storm_s": took}
+
+
+JOBS = {f.__name__: f for f in (steady, plan, fixed, forking, own_loader, endure)}
 
 
 def main():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Integration tests: dlprof-bpf on real PyTorch training, against what the job itself measured.
 
-usage: run.py [--tool build/dlprof-bpf] [--python PYTHON] [-k PATTERN] [--list] [--keep]
+usage: run.py [--tool build/dlprof-bpf] [--python PYTHON] [-k PATTERN] [--long] [--list] [--keep]
 
 Prints TAP; ends with 1 when a test failed. PYTHON needs torch 2.x (default: $PYTHON, else the one
 that runs this). Debian's own torch is tested as well where /usr/bin/python3 has it. Needs root.
@@ -22,6 +22,7 @@ import checks_stages  # noqa: E402,F401
 import checks_verdicts  # noqa: E402,F401
 import checks_rungs  # noqa: E402,F401
 import checks_robust  # noqa: E402,F401
+import checks_endure  # noqa: E402,F401
 import checks_cost  # noqa: E402,F401
 import checks_messages  # noqa: E402,F401
 import checks_record  # noqa: E402,F401
@@ -48,6 +49,7 @@ def main():
     parser.add_argument("--tool", default=os.path.join(ROOT, "build/dlprof-bpf"))
     parser.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable)
     parser.add_argument("-k", metavar="PATTERN", help="only groups that match this expression")
+    parser.add_argument("--long", action="store_true", help="the long form of those that have one")
     parser.add_argument("--list", action="store_true", help="print the groups' names")
     parser.add_argument("--keep", action="store_true", help="leave the files of all runs")
     args = parser.parse_args()
@@ -71,7 +73,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="dlprof-integration-")
     # jobs of other users are among the tests
     os.chmod(folder, 0o755)
-    env = harness.Env(tap, args.tool, args.python, folder)
+    env = harness.Env(tap, args.tool, args.python, folder, args.long)
     try:
         harness.run_groups(env, args.k)
     finally:

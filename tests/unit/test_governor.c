@@ -37,7 +37,7 @@ static int setup(void **state)
 	memset(&job, 0, sizeof(job));
 	job.job_ns = DLP_NS_PER_S;
 	now = 1000 * DLP_NS_PER_S;
-	dlp_governor_init(&governor, LIMIT, ALL);
+	dlp_governor_init(&governor, LIMIT, ALL, 0);
 	return 0;
 }
 
@@ -133,7 +133,7 @@ static void test_what_does_not_help(void **state)
 static void test_what_is_not_there(void **state)
 {
 	(void)state;
-	dlp_governor_init(&governor, LIMIT, BIT(LONG_WAITS));
+	dlp_governor_init(&governor, LIMIT, BIT(LONG_WAITS), 0);
 	job.part[DLP_COST_SCOPES] = 60000;
 	run(60);
 	assert_int_equal(dlp_governor_active(&governor), 0);
@@ -238,6 +238,31 @@ static void test_half_is_not_enough_room(void **state)
 	assert_int_equal(governor.undone, 0);
 }
 
+/* What cannot be taken back stays; what was done without before it comes back all the same. */
+static void test_final(void **state)
+{
+	(void)state;
+	dlp_governor_init(&governor, LIMIT, ALL, BIT(MESSAGES));
+	job.part[DLP_COST_SCOPES] = 20000;
+	job.part[DLP_COST_MESSAGES] = 20000;
+	job.saved[DLP_GOV_LABELS_FEW] = 15000;
+	job.saved[DLP_GOV_MESSAGES] = 20000;
+	run(60);
+	assert_int_equal(dlp_governor_active(&governor) & BIT(MESSAGES), BIT(MESSAGES));
+	assert_true(dlp_governor_active(&governor) & BIT(LABELS_FEW));
+	job.part[DLP_COST_SCOPES] = 100;
+	job.part[DLP_COST_MESSAGES] = 0;
+	job.saved[DLP_GOV_LABELS_FEW] = job.saved[DLP_GOV_MESSAGES] = 0;
+	run(5000);
+	assert_int_equal(dlp_governor_active(&governor), BIT(MESSAGES));
+	/* not even when it did not help */
+	dlp_governor_init(&governor, LIMIT, BIT(MESSAGES), BIT(MESSAGES));
+	job.part[DLP_COST_MESSAGES] = 30000;
+	run(60);
+	assert_int_equal(dlp_governor_active(&governor), BIT(MESSAGES));
+	assert_true(governor.unmet);
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -263,6 +288,7 @@ int main(void)
 		cmocka_unit_test_setup(test_patience_has_an_end, setup),
 		cmocka_unit_test_setup(test_idle_job, setup),
 		cmocka_unit_test_setup(test_half_is_not_enough_room, setup),
+		cmocka_unit_test_setup(test_final, setup),
 		cmocka_unit_test(test_names),
 	};
 

@@ -60,6 +60,42 @@ static void test_pool(void **unused)
 	dlp_model_free(model);
 }
 
+/* /proc shows a worker's end just before the ring does: its own word counts, and its last clock. */
+static void test_end_told_twice(void **unused)
+{
+	struct dlp_ev_fork born = { .hdr = FEED_HDR(FORK, dlp_ev_fork, FEED_START_NS + 1000, FEED_TRAINER),
+				    .child_tgid = WORKER, .child_tid = WORKER };
+	struct dlp_ev_proc seen = { .hdr = FEED_HDR(PROC, dlp_ev_proc, FEED_START_NS + 2000, WORKER),
+				    .born_ns = FEED_START_NS + 1000, .role = DLP_ROLE_WORKER };
+	struct dlp_ev_exit end = { .hdr = FEED_HDR(EXIT, dlp_ev_exit, FEED_START_NS + 501000, WORKER),
+				   .traced_ns = FEED_START_NS + 1000, .exit_code = 9 };
+	struct dlp_model *model = feed_open();
+	const struct dlp_worker *worker;
+
+	(void)unused;
+	feed(model, &born);
+	feed(model, &seen);
+	seen.hdr.ts_ns = FEED_START_NS + 900000;
+	seen.ended = 1;
+	feed(model, &seen);
+	worker = dlp_model_worker(model, WORKER);
+	assert_non_null(worker);
+	assert_int_equal(worker->exit_code, DLP_EXIT_UNKNOWN);
+	end.clock.ns[DLP_ST_RUN] = 500000;
+	feed(model, &end);
+	worker = dlp_model_worker(model, WORKER);
+	assert_int_equal(worker->exit_code, 9);
+	assert_true(worker->unexpected);
+	assert_int_equal(worker->died_ns, FEED_START_NS + 501000);
+	assert_int_equal(worker->clock.ns[DLP_ST_RUN], 500000);
+	/* once more is none */
+	end.hdr.ts_ns -= 1000;
+	end.exit_code = 0;
+	feed(model, &end);
+	assert_int_equal(dlp_model_worker(model, WORKER)->exit_code, 9);
+	dlp_model_free(model);
+}
+
 static void feed_shm(struct dlp_model *model, uint64_t ts_ns, uint64_t total, uint64_t left)
 {
 	struct dlp_ev_system ev = { .hdr = FEED_HDR(SYSTEM, dlp_ev_system, ts_ns, FEED_TRAINER),
@@ -119,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_end_told_twice),
 		cmocka_unit_test(test_shm),
 		cmocka_unit_test(test_last_delivery),
 	};

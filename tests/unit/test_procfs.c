@@ -444,6 +444,24 @@ static void workers_know_their_trainer(void **state)
 		assert_int_equal(trainer_of(none[i], false), 0);
 }
 
+/* A dataset that forks: its children have their worker's name and command line. */
+static void forks_of_workers_are_none(void **state)
+{
+	(void)state;
+	add_job();
+	add(160, 110, "pt_data_worker", TRAIN);
+	add(161, 111, "python", TRAIN);
+	add(162, 112, "python", SPAWN);
+	add(163, 122, "pt_data_worker", FORKSERVER);
+	add(164, 160, "pt_data_worker", TRAIN);
+	/* started by a script that waits for it */
+	add(170, 100, "sh", "sh|numa.sh");
+	add(171, 170, "python", SPAWN);
+	for (pid_t pid = 160; pid <= 164; pid++)
+		assert_int_equal(role_of(pid), DLP_ROLE_OTHER);
+	assert_int_equal(role_of(171), DLP_ROLE_WORKER);
+}
+
 /* Ranks of a distributed job look like workers, but have workers of their own. */
 static void ranks_are_no_workers(void **state)
 {
@@ -566,7 +584,8 @@ int main(void)
 		TEST(maps_keep_files),		TEST(broken_maps_are_an_error),
 		TEST(many_maps_are_read),	TEST(birth_is_on_the_monotonic_clock),
 		TEST(descendants_of_any_depth), TEST(circles_end),
-		TEST(roles_in_a_job),		TEST(workers_know_their_trainer),
+		TEST(roles_in_a_job),		TEST(forks_of_workers_are_none),
+		TEST(workers_know_their_trainer),
 		TEST(ranks_are_no_workers),	TEST(what_was_meant_is_found_near),
 		TEST(programs_that_may_train),	TEST(families_by_the_kernels_lists),
 		TEST(long_families_are_cut_at_a_number),
