@@ -21,6 +21,7 @@
 struct form {
 	const char *name;
 	bool storage;
+	bool helpers; /* those that are newer than 5.10 */
 	uint32_t args_param;
 	bool waits;
 };
@@ -74,7 +75,8 @@ static struct dlprof_bpf *open_form(const struct form *form)
 	cfg->wire_version = DLP_WIRE_VERSION;
 	cfg->use_task_storage = form->storage;
 	cfg->has_prev_state = tracepoint_args("sched_switch") >= 4;
-	cfg->has_pt_regs = true;
+	cfg->has_pt_regs = form->helpers;
+	cfg->has_task_btf = form->helpers;
 	cfg->has_rq_single_arg = tracepoint_args("block_rq_issue") == 1;
 	cfg->has_block_io = tracepoint_args("block_io_start") > 0;
 	cfg->has_wait_events = form->waits;
@@ -128,7 +130,7 @@ static void check_form(const struct form *form)
 
 static void each_alone_with_task_storage(void **state)
 {
-	const struct form form = { "task storage", true, 4, true };
+	const struct form form = { "task storage", true, true, 4, true };
 
 	(void)state;
 	need_bpf();
@@ -139,7 +141,7 @@ static void each_alone_with_task_storage(void **state)
 
 static void each_alone_with_hash(void **state)
 {
-	const struct form form = { "hash", false, 5, false };
+	const struct form form = { "hash", false, false, 5, false };
 
 	(void)state;
 	need_bpf();
@@ -149,7 +151,7 @@ static void each_alone_with_hash(void **state)
 /* The number the kernel keeps of a program is what tells ours from others': 15 characters. */
 static void names_fit(void **state)
 {
-	const struct form form = { "names", false, 4, true };
+	const struct form form = { "names", false, true, 4, true };
 	struct dlprof_bpf *skel;
 	struct bpf_program *program;
 	struct bpf_map *map;
