@@ -140,7 +140,8 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 
 	__builtin_memset(key, 0, sizeof(*key));
 	len = bpf_probe_read_user_str(key->text, sizeof(key->text), user_text);
-	if (len <= 0) {
+	/* 0 is an empty one on 5.10, which later kernels count as 1, its NUL */
+	if (len < 0) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
 		return -1;
 	}

@@ -92,15 +92,37 @@ make_initrd "$@"
 truncate -s "${DISK_MB}M" "$tmp/disk"
 /sbin/mke2fs -q -t ext4 "$tmp/disk"
 
-# What stands between the two marks is the command's output; the rest is the console's.
+# What stands between the two marks is the command's output; the rest is the console's. Line by line:
+# who waits for minutes wants to see how far it is.
+read_console() {
+	local line on=0
+
+	while IFS= read -r line || [ -n "$line" ]; do
+		line=${line//$'\r'/}
+		case $line in
+		*"@@BEGIN$nonce "*)
+			on=1
+			line=${line#*"@@BEGIN$nonce "}
+			printf '# kernel %s, up after %s s\n' "${line#* }" "${line%% *}"
+			;;
+		*"@@END$nonce "*)
+			on=0
+			printf '%s\n' "${line##* }" >"$tmp/status"
+			;;
+		'@@KERNEL '*) printf '# kernel: %s\n' "${line#@@KERNEL }" ;;
+		*)
+			if [ "$on" -eq 1 ]; then
+				printf '%s\n' "$line"
+			else
+				printf '%s\n' "$line" >>"$tmp/console"
+			fi
+			;;
+		esac
+	done
+}
+
 status=0
-start_qemu | tr -d '\r' | awk -v begin="@@BEGIN$nonce" -v end="@@END$nonce" \
-	-v status="$tmp/status" -v console="$tmp/console" '
-	index($0, begin) { on = 1; printf "# kernel %s, up after %s s\n", $3, $2; fflush(); next }
-	index($0, end) { if (held != "") print held; on = 0; print $2 >status; close(status); next }
-	on { if (seen) print held; held = $0; seen = 1; fflush(); next }
-	sub(/^@@KERNEL /, "# kernel: ") { print; next }
-	{ print >console; fflush(console) }' || status=$?
+start_qemu | read_console || status=$?
 if [ -s "$tmp/status" ]; then
 	exit "$(cat "$tmp/status")"
 fi

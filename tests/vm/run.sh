@@ -25,11 +25,15 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 kernel=$(tests/vm/fetch-kernel.sh "$suite" 2>"$log") ||
 	skip "kernel of $suite: $(tail -n 1 "$log")"
-tests/vm/boot.sh "$kernel" "$LIMIT_S" /bin/bash -c "cd $(printf %q "$PWD") && tests/vm/guest.sh build $(
-	printf %q "$python"
-) $*" 2>"$log" | awk '
-	{ print; fflush() }
-	sub(/^# kernel: /, "") { printf "not ok - the kernel warns: %s\n", $0 }'
+# shellcheck disable=SC2016 # for the guest's shell
+tests/vm/boot.sh "$kernel" "$LIMIT_S" /bin/bash -c \
+	'cd "$1" && shift && exec tests/vm/guest.sh build "$@"' guest "$PWD" "$python" "$@" 2>"$log" |
+	while IFS= read -r line; do
+		printf '%s\n' "$line"
+		case $line in
+		'# kernel: '*) printf 'not ok - the kernel warns: %s\n' "${line#\# kernel: }" ;;
+		esac
+	done
 status=${PIPESTATUS[0]}
 if [ "$status" -ne 0 ]; then
 	sed 's/^/# /' "$log"
