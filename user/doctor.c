@@ -202,11 +202,12 @@ static void add_feature(struct dlp_doctor *doctor, const struct dlp_doctor_facts
 /* Whether sched_switch says in which state a task leaves the CPU. */
 static void add_switch_state(struct dlp_doctor *doctor, bool told)
 {
-	struct dlp_doctor_row *row = add(doctor, "kernel", "switch-state",
-					 told ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
+	struct dlp_doctor_row *row =
+		add(doctor, "kernel", "switch-state", told ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
 
-	detail(row, "%s", told ? "sched_switch says whether a thread blocks" :
-				 "whether a thread blocks is read from the thread itself");
+	detail(row, "%s",
+	       told ? "sched_switch says whether a thread blocks" :
+		      "whether a thread blocks is read from the thread itself");
 	if (!told)
 		cost(row, "a wait that another CPU ends at that very moment counts as runq");
 }
