@@ -36,6 +36,7 @@ json_t *dlp_json_text(const char *text); /* untrusted; null for NULL and "" */
 /* In microseconds; null for an empty histogram. */
 json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
 json_t *dlp_doc_longest(const struct dlp_hist *hist);
+/* In microseconds; null when the capture had no clocks. */
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 json_t *dlp_doc_loaders(struct dlp_doc *doc);
 json_t *dlp_doc_phases(struct dlp_doc *doc);

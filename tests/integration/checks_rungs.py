@@ -158,8 +158,11 @@ def no_clocks(tap, tool, truth, trainer):
     tap.check("clocks" in tool.summary["tool"]["capture"]["missing"], "summary says what is missing",
               tool.summary["tool"]["capture"])
     same_figures(tap, tool, truth, trainer, clocks=False)
-    wrong = [w["pid"] for w in tool.summary["workers"] if w["states"] and sum(w["states"].values())]
-    tap.check(not wrong, "no states of workers", *wrong)
+    summary = tool.summary
+    known = [w["pid"] for w in summary["workers"] if w["states"] is not None]
+    tap.check(not known, "states of workers are null", *known)
+    tap.same((summary["main"]["inside"], summary["main"]["outside"]), (None, None),
+             "states of the training thread are null")
 
 
 RUNGS = {"wheel": list(CHECKS),
