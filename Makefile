@@ -233,7 +233,7 @@ list-unit list-bpf: list-%:
 
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
-	test-scenarios-short test-scenarios test-robust test-valgrind bench
+	test-scenarios-short test-scenarios test-robust test-valgrind test-vm test-vm-short deps-vm bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -268,6 +268,15 @@ test-robust: ## a job's hard minute, with 50 kills of the tool that watches it (
 
 test-valgrind: ## the unit tests under valgrind's memcheck (takes some minutes)
 	$(Q)tests/run.sh valgrind
+
+deps-vm: ## install what booting other kernels needs (qemu and some small packages)
+	$(Q)tests/deps.sh vm
+
+test-vm: ## BPF tier, state clock and a training on kernels from 5.10 to 7.x (emulated, takes long)
+	$(Q)tests/run.sh vm
+
+test-vm-short: ## a part of the BPF tier on the oldest and the newest of them
+	$(Q)tests/run.sh vm-short
 
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo

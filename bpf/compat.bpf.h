@@ -38,7 +38,8 @@ struct dlp_call {
  */
 static __always_inline void *dlp_stack_regs(struct task_struct *task)
 {
-	return (char *)task->stack + DLP_STACK_BYTES - bpf_core_type_size(struct pt_regs);
+	return (char *)BPF_CORE_READ(task, stack) + DLP_STACK_BYTES -
+	       bpf_core_type_size(struct pt_regs);
 }
 
 #if defined(__TARGET_ARCH_x86)

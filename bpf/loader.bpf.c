@@ -147,7 +147,8 @@ static __always_inline int find_label(struct dlp_thread *thread, const void *use
 
 	__builtin_memset(key, 0, sizeof(*key));
 	len = bpf_probe_read_user_str(key->text, sizeof(key->text), user_text);
-	if (len <= 0) {
+	/* 0 is an empty one on 5.10, which later kernels count as 1, its NUL */
+	if (len < 0) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
 		return -1;
 	}
@@ -222,8 +223,12 @@ int dlp_next(struct pt_regs *ctx __attribute__((unused)))
 /* CPU time from there to record_function; what needed more was another object's __next__. */
 #define NEXT_REACH_NS 1000000
 
-/* The GetNext that was just entered began with its __next__, unless the thread waited since. */
-static __always_inline void begin_with_next(struct dlp_thread *thread, u32 flags)
+/*
+ * The GetNext that was just entered began with its __next__, unless the thread waited since. Out of
+ * line: before 6.13, which has private stacks, the frames of a program and of what it calls must
+ * fit into 512 bytes together, and a clock takes 104 of them.
+ */
+static __noinline int begin_with_next(struct dlp_thread *thread, u32 flags)
 {
 	u32 at = (thread->depth - 1) & (DLP_SCOPE_DEPTH - 1);
 	struct dlp_frame *frame = &thread->frame[at];
@@ -233,19 +238,20 @@ static __always_inline void begin_with_next(struct dlp_thread *thread, u32 flags
 	thread->next_ns = 0;
 	/* what the user names need not be inside a __next__ */
 	if (!next_ns || next_ns > frame->start_ns || flags & DLP_SCOPE_NAMED)
-		return;
+		return 0;
 	/* called by its name, inside a scope of the job's own: that __next__ was another's */
 	if (at && next_ns < thread->frame[(at - 1) & (DLP_SCOPE_DEPTH - 1)].start_ns)
-		return;
+		return 0;
 	dlp_clock_sub(&spent, &thread->next_clock);
 	for (int i = 0; i < DLP_ST_MAX; i++)
 		waited_ns += i == DLP_ST_RUN || i == DLP_ST_RUNQ || i == DLP_ST_GIL ? 0 : spent.ns[i];
 	if (waited_ns || spent.ns[DLP_ST_RUN] > NEXT_REACH_NS)
-		return;
+		return 0;
 	if (thread->getnext_since_ns == frame->start_ns)
 		thread->getnext_since_ns = next_ns;
 	frame->start_ns = next_ns;
 	frame->clock = thread->next_clock;
+	return 0;
 }
 
 /*
@@ -287,6 +293,7 @@ static __always_inline bool pop_other(struct dlp_thread *thread)
 	    !(thread->frame[at & (DLP_SCOPE_DEPTH - 1)].flags & DLP_FRAME_BARE))
 		return false;
 	thread->depth = at;
+	thread->turn += !at;
 	return true;
 }
 

@@ -220,6 +220,17 @@ static __always_inline struct dlp_thread *dlp_thread_get(struct task_struct *tas
 	return bpf_map_lookup_elem(&dlp_threads, &tid);
 }
 
+/*
+ * The current task. Its type is known to the verifier only where the helper for that is there
+ * (3ca1032ab7ab, "bpf: Add bpf_get_current_task_btf() helper", v5.11); else it can be probed only.
+ */
+static __always_inline struct task_struct *dlp_task_current(void)
+{
+	if (dlp_cfg.has_task_btf)
+		return bpf_get_current_task_btf();
+	return (struct task_struct *)bpf_get_current_task();
+}
+
 static __always_inline struct dlp_thread *dlp_thread_current(void)
 {
 	u32 tid;
@@ -231,33 +242,42 @@ static __always_inline struct dlp_thread *dlp_thread_current(void)
 }
 
 /*
- * Gives a thread of the job its clock, which starts now in the given state. NULL when the kernel
- * has none to give, which can be for the moment only: task storage is not entered twice on a CPU.
+ * Room for a thread's clock. NULL when the kernel has none to give, which can be for the moment
+ * only: task storage is not entered twice on a CPU.
  */
+static __always_inline struct dlp_thread *dlp_thread_room(struct task_struct *task, u32 tid)
+{
+	if (dlp_cfg.use_task_storage)
+		return bpf_task_storage_get(&dlp_storage, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bpf_map_update_elem(&dlp_threads, &tid, &dlp_no_thread, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&dlp_threads, &tid);
+}
+
+/* A clock starts in the given state; `exec_ns` is the scheduler's CPU time of the thread. */
+static __always_inline void dlp_thread_begin(struct dlp_thread *thread, u32 tgid, u32 tid,
+					     u32 trainer, u32 state, u64 exec_ns, u64 now)
+{
+	/* a switch may have come first: its reading is newer */
+	if (thread->traced_ns)
+		return;
+	thread->tgid = tgid;
+	thread->trainer = trainer;
+	thread->flags = tid == tgid ? DLP_THREAD_MAIN : 0;
+	thread->state = state;
+	thread->exec_base_ns = exec_ns;
+	thread->traced_ns = now;
+	thread->since_ns = now;
+}
+
+/* Gives a thread of the job its clock, which starts now in the given state; NULL: no room. */
 static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *task, u32 trainer,
 							 u32 state, u64 now)
 {
-	u32 tid = task->pid;
-	struct dlp_thread *thread;
+	struct dlp_thread *thread = dlp_thread_room(task, task->pid);
 
-	if (dlp_cfg.use_task_storage) {
-		thread = bpf_task_storage_get(&dlp_storage, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	} else {
-		bpf_map_update_elem(&dlp_threads, &tid, &dlp_no_thread, BPF_NOEXIST);
-		thread = bpf_map_lookup_elem(&dlp_threads, &tid);
-	}
-	if (!thread)
-		return NULL;
-	/* a switch may have come first: its reading is newer */
-	if (thread->traced_ns)
-		return thread;
-	thread->tgid = task->tgid;
-	thread->trainer = trainer;
-	thread->flags = task->pid == task->tgid ? DLP_THREAD_MAIN : 0;
-	thread->state = state;
-	thread->exec_base_ns = task->se.sum_exec_runtime;
-	thread->traced_ns = now;
-	thread->since_ns = now;
+	if (thread)
+		dlp_thread_begin(thread, task->tgid, task->pid, trainer, state,
+				 task->se.sum_exec_runtime, now);
 	return thread;
 }
 
@@ -321,15 +341,20 @@ static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state,
 /* The rare part of dlp_thread_here(): out of line, and out of the way. */
 static __noinline struct dlp_thread *dlp_thread_adopt_here(void)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tgid = pid_tgid >> 32, tid = (u32)pid_tgid;
 	struct dlp_job *job = bpf_map_lookup_elem(&dlp_job, &tgid);
+	struct task_struct *task;
 	struct dlp_thread *thread;
 
 	if (!job)
 		return NULL;
-	thread = dlp_thread_new(bpf_get_current_task_btf(), job->trainer, DLP_ST_RUN,
-				bpf_ktime_get_ns());
-	if (!thread)
+	task = dlp_task_current();
+	thread = dlp_thread_room(task, tid);
+	if (thread)
+		dlp_thread_begin(thread, tgid, tid, job->trainer, DLP_ST_RUN,
+				 BPF_CORE_READ(task, se.sum_exec_runtime), bpf_ktime_get_ns());
+	else
 		dlp_count(DLP_CNT_STORAGE);
 	return thread;
 }

@@ -164,6 +164,9 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 		event->getnext_since_ns = 0;
 	}
 	if (event->getnext_since_ns && frame < DLP_SCOPE_DEPTH) {
+		/* once spilled, a bound is forgotten by the verifier of 5.10: said again */
+		barrier_var(frame);
+		frame &= DLP_SCOPE_DEPTH - 1;
 		event->getnext_now = event->clock;
 		dlp_clock_sub(&event->getnext_now, &thread->frame[frame].clock);
 	}

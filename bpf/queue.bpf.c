@@ -38,7 +38,7 @@ struct message {
 /* Inode of a descriptor of the current task if it is a FIFO, else 0. */
 static __always_inline u64 fifo_inode(u32 fd)
 {
-	struct file *file = dlp_task_file(bpf_get_current_task_btf(), fd);
+	struct file *file = dlp_task_file(dlp_task_current(), fd);
 	struct inode *inode;
 
 	if (!file)
@@ -271,7 +271,7 @@ int dlp_queue_exit(struct trace_event_raw_sys_exit *ctx)
 	thread = dlp_thread_current();
 	if (!thread)
 		return 0;
-	dlp_task_call(bpf_get_current_task_btf(), &call);
+	dlp_task_call(dlp_task_current(), &call);
 	if (nr == dlp_cfg.nr_read)
 		received(thread, (u32)call.arg[0], call.arg[1], got);
 	else

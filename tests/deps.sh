@@ -5,6 +5,7 @@
 #   tests/deps.sh build    what `make` needs
 #   tests/deps.sh demo     that, and a Python with torch
 #   tests/deps.sh test     that, and what the tests and linters need (as root; else build and unit)
+#   tests/deps.sh vm       what booting other kernels needs: see tests/vm
 #   tests/deps.sh python   print the Python with torch, installing nothing
 #   tests/deps.sh smdebug  a Python with SageMaker's Debugger, for one test; prints it
 # Debian packages come through apt-get (root only), torch through pip into build/venv. A Python that
@@ -22,7 +23,7 @@ LOG=build/deps.log
 SMDEBUG_VENV=build/venv-smdebug
 
 usage() {
-	say 'usage: tests/deps.sh build|demo|test|python|smdebug'
+	say 'usage: tests/deps.sh build|demo|test|vm|python|smdebug'
 	exit 2
 }
 
@@ -39,7 +40,7 @@ need() {
 
 # Debian puts bpftool where only root looks.
 has_command() {
-	PATH="$PATH:/usr/sbin" command -v "$1"
+	PATH="$PATH:/usr/sbin:/sbin" command -v "$1"
 }
 
 has_header() {
@@ -80,6 +81,20 @@ need_for_test() {
 	# disks and file systems of the scenarios
 	need e2fsprogs has_command mkfs.ext4
 	need mount has_command losetup
+}
+
+need_for_vm() {
+	need qemu-system-x86 has_command qemu-system-x86_64
+	need busybox-static is_static busybox
+	need cpio has_command cpio
+	need e2fsprogs has_command mke2fs
+	need xz-utils has_command xz
+	need zstd has_command zstd
+}
+
+# Its program is all that the guest has at first.
+is_static() {
+	has_command "$1" && ! ldd "$(has_command "$1")"
 }
 
 # Importing torch takes seconds, so it is asked once.
@@ -231,6 +246,10 @@ test)
 		# its tests say why they are skipped when it is not there
 		install_missing || say 'deps: going on without the torch that Debian packages'
 	fi
+	;;
+vm)
+	need_for_vm
+	install_missing || failed=1
 	;;
 python)
 	find_python || {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
-# scenarios-short|scenarios|robust|valgrind]... (default: all but the last three, which take long).
+# scenarios-short|scenarios|robust|valgrind|vm-short|vm]... (default: all but the last five, which
+# take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -334,13 +335,42 @@ tier_scenarios() {
 	python_tests scenarios 7200 tests/scenarios/run.py
 }
 
+# ---- other kernels, emulated -------------------------------------------------------------------
+vm_suites() {
+	awk '$1 ~ /^[a-z]/ { print $1 }' tests/vm/kernels
+}
+
+# vm_kernels NAME SUITES TIERS...: one boot for each suite's kernel, then the table
+vm_kernels() {
+	local name=$1 suites=$2 suite python logs=()
+
+	shift 2
+	printf '%s\n' "$name"
+	build "$name" build-bpf all || return
+	python=$(find_python) || python=
+	for suite in $suites; do
+		SHOW=1 test_program "$name/$suite" 3600 tests/vm/run.sh "$suite" "${python:-none}" "$@"
+		logs+=("$log")
+	done
+	awk -f tests/vm/table.awk "${logs[@]}"
+}
+
+tier_vm() {
+	vm_kernels vm "${VM_SUITES:-$(vm_suites)}" bpf clock training
+}
+
+tier_vm_short() {
+	vm_kernels vm-short "$(vm_suites | sed -n '1p;$p')" bpf-short
+}
+
 tiers=("$@")
 [ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
 	lint | unit | package | bpf | integration | scenarios-short | scenarios | robust | valgrind) ;;
+	vm | vm-short) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|valgrind]...'
+		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|valgrind|vm-short|vm]...'
 		exit 2
 		;;
 	esac

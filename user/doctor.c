@@ -213,6 +213,19 @@ static void add_feature(struct dlp_doctor *doctor, const struct dlp_doctor_facts
 		cost(row, dlp_feature_loss(feature));
 }
 
+/* Whether sched_switch says in which state a task leaves the CPU. */
+static void add_switch_state(struct dlp_doctor *doctor, bool told)
+{
+	struct dlp_doctor_row *row =
+		add(doctor, "kernel", "switch-state", told ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
+
+	detail(row, "%s",
+	       told ? "sched_switch says whether a thread blocks" :
+		      "whether a thread blocks is read from the thread itself");
+	if (!told)
+		cost(row, "a wait that another CPU ends at that very moment counts as runq");
+}
+
 static void add_kernel(struct dlp_doctor *doctor, const struct dlp_doctor_facts *facts)
 {
 	struct dlp_doctor_row *row;
@@ -239,6 +252,7 @@ static void add_kernel(struct dlp_doctor *doctor, const struct dlp_doctor_facts 
 				       "found at the top of the stack");
 	if (!facts->kernel.pt_regs)
 		cost(row, "some time at each switch");
+	add_switch_state(doctor, facts->kernel.sched_switch_args >= 4);
 	row = add(doctor, "kernel", "block-start",
 		  facts->kernel.block_io ? DLP_DOCTOR_OK : DLP_DOCTOR_FALLBACK);
 	detail(row, "%s",

@@ -74,6 +74,7 @@ int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 	ret->rq_issue_args = tracepoint_args(btf, "btf_trace_block_rq_issue");
 	ret->block_io = tracepoint_args(btf, "btf_trace_block_io_start") > 0;
 	ret->pt_regs = has_helper(btf, "BPF_FUNC_task_pt_regs");
+	ret->task_btf = has_helper(btf, "BPF_FUNC_get_current_task_btf");
 	btf__free(btf);
 	return 0;
 }

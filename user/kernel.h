@@ -11,6 +11,7 @@ struct dlp_kernel_facts {
 	int rq_issue_args;
 	bool block_io; /* tracepoint block_io_start */
 	bool pt_regs; /* helper bpf_task_pt_regs */
+	bool task_btf; /* helper bpf_get_current_task_btf */
 };
 
 /* 0, or -errno when the kernel has no type information. */

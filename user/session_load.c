@@ -44,6 +44,7 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	cfg->use_task_storage = storage;
 	cfg->has_prev_state = facts->sched_switch_args >= 4;
 	cfg->has_pt_regs = facts->pt_regs;
+	cfg->has_task_btf = facts->task_btf;
 	cfg->has_rq_single_arg = facts->rq_issue_args == 1;
 	cfg->has_block_io = facts->block_io;
 	cfg->has_wait_events = !!(session->wanted & DLP_FEATURE_BIT(WAITS));

@@ -16,8 +16,12 @@ static void set_nulls(struct dlp_doc *doc, json_t *object, const char *const *ke
 
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock)
 {
-	json_t *states = json_object();
+	json_t *states;
 
+	/* where no switch is seen all time goes to the state a thread was first met in */
+	if (!doc->facts->clock_rung)
+		return json_null();
+	states = json_object();
 	for (unsigned int i = 0; i < DLP_ST_MAX; i++) {
 		char key[16];
 

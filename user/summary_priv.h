@@ -38,6 +38,7 @@ json_t *dlp_doc_quantile(const struct dlp_hist *hist, double q);
 json_t *dlp_doc_longest(const struct dlp_hist *hist);
 /* part / all; null where `all` is 0. */
 json_t *dlp_doc_share(uint64_t part, uint64_t all);
+/* In microseconds; null when the capture had no clocks. */
 json_t *dlp_doc_states(struct dlp_doc *doc, const struct dlp_clock *clock);
 /* The whole document, and its verdict. */
 json_t *dlp_doc_summary(struct dlp_doc *doc);

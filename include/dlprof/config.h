@@ -105,6 +105,7 @@ struct dlp_config {
 	__u32 use_task_storage; /* 0: hash keyed by thread id */
 	__u32 has_prev_state;	/* sched_switch has prev_state as 4th argument */
 	__u32 has_pt_regs;	/* bpf_task_pt_regs exists */
+	__u32 has_task_btf;	/* bpf_get_current_task_btf exists */
 	__u32 has_rq_single_arg; /* block_rq_issue(rq) instead of (q, rq) */
 	__u32 op_exit_delta;	/* B: Symbol of the exit operator minus that of the enter one */
 	__u32 op_args_param;	/* B: which argument points to the tuple: 4 = rcx, 5 = r8 */
@@ -115,6 +116,7 @@ struct dlp_config {
 	__u32 own_tgid;		/* the observer's: no part of what it observes */
 	__s32 nr_read;		/* system call numbers for the syscall rung */
 	__s32 nr_write;
+	__u32 rsvd;
 	__u8 syscall_class[DLP_SYSCALL_MAX]; /* enum dlp_syscall_class */
 	__u64 long_wait_ns;	/* report blocked intervals at least so long */
 	struct dlp_glob getnext;

@@ -21,6 +21,7 @@
 struct form {
 	const char *name;
 	bool storage;
+	bool helpers; /* those that are newer than 5.10 */
 	uint32_t args_param;
 	bool waits;
 };
@@ -74,7 +75,8 @@ static struct dlprof_bpf *open_form(const struct form *form)
 	cfg->wire_version = DLP_WIRE_VERSION;
 	cfg->use_task_storage = form->storage;
 	cfg->has_prev_state = tracepoint_args("sched_switch") >= 4;
-	cfg->has_pt_regs = true;
+	cfg->has_pt_regs = form->helpers;
+	cfg->has_task_btf = form->helpers;
 	cfg->has_rq_single_arg = tracepoint_args("block_rq_issue") == 1;
 	cfg->has_block_io = tracepoint_args("block_io_start") > 0;
 	cfg->has_wait_events = form->waits;
@@ -126,20 +128,25 @@ static void check_form(const struct form *form)
 	assert_true(loaded >= 10);
 }
 
+static bool has_task_storage(void)
+{
+	return libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 1;
+}
+
 static void each_alone_with_task_storage(void **state)
 {
-	const struct form form = { "task storage", true, 4, true };
+	const struct form form = { "task storage", true, true, 4, true };
 
 	(void)state;
 	need_bpf();
-	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) != 1)
+	if (!has_task_storage())
 		bt_skip("this kernel has no task storage");
 	check_form(&form);
 }
 
 static void each_alone_with_hash(void **state)
 {
-	const struct form form = { "hash", false, 5, false };
+	const struct form form = { "hash", false, false, 5, false };
 
 	(void)state;
 	need_bpf();
@@ -149,7 +156,7 @@ static void each_alone_with_hash(void **state)
 /* The number the kernel keeps of a program is what tells ours from others': 15 characters. */
 static void names_fit(void **state)
 {
-	const struct form form = { "names", false, 4, true };
+	const struct form form = { "names", false, true, 4, true };
 	struct dlprof_bpf *skel;
 	struct bpf_program *program;
 	struct bpf_map *map;
@@ -210,6 +217,8 @@ static uint32_t expected(uint32_t without)
 {
 	uint32_t active = ALL_FEATURES & ~without;
 
+	if (!has_task_storage())
+		active &= ~DLP_FEATURE_BIT(TASK_STORAGE);
 	/* one way to see messages is enough */
 	if (active & DLP_FEATURE_BIT(QUEUE_UPROBE))
 		active &= ~DLP_FEATURE_BIT(QUEUE_SYSCALL);
@@ -240,6 +249,12 @@ static void check_info(const struct bt_job *job, uint32_t without)
 		if (wanted && !active)
 			fail_msg("without 0x%x: %s is not in use: %s", without, dlp_feature_name(i),
 				 info.refused[i][0] ? info.refused[i] : "and it does not say why");
+		/* asked for in vain: then it says so */
+		if (i == DLP_FEATURE_TASK_STORAGE && !wanted && !(without & (1u << i))) {
+			assert_false(active);
+			assert_true(info.refused[i][0]);
+			continue;
+		}
 		if (!wanted && (active || info.refused[i][0]))
 			fail_msg("without 0x%x: %s %s", without, dlp_feature_name(i),
 				 active ? "is in use" : info.refused[i]);

@@ -167,7 +167,7 @@ static void orphans(void **state)
 static void *thread_main(void *arg)
 {
 	shared->tid[(intptr_t)arg] = gettid();
-	bt_sleep_ns(2 * BT_MS);
+	bt_sleep_ns(20 * BT_MS);
 	return NULL;
 }
 
@@ -205,7 +205,7 @@ static void threads(void **state)
 		assert_int_equal(death->hdr.tgid, shared->pid[0]);
 		assert_false(death->hdr.flags & DLP_THREAD_MAIN);
 		/* its timer runs before it has left the CPU */
-		assert_true(death->clock.ns[DLP_ST_SLEEP] >= 2 * BT_MS * 9 / 10);
+		assert_true(death->clock.ns[DLP_ST_SLEEP] >= 20 * BT_MS * 9 / 10);
 		assert_true(bt_near(bt_sum(&death->clock), death->hdr.ts_ns - death->traced_ns, 0.01,
 				    0));
 	}

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What is left when a part is done without: the next rung's figures, or null, never wrong ones."""
+import os
+import re
+
 import compare
-from harness import group
+from harness import HERE, group
 
 SECONDS = 2.5
 # from the first probe to the opening of the window, on a busy machine
@@ -138,8 +141,44 @@ def no_scopes(tap, tool, truth, trainer):
     compare.check_clocks(tap, tool, truth)
 
 
+@check("iterators")
+def no_iterators(tap, tool, truth, trainer):
+    missing(tap, tool, "iterators")
+    same_figures(tap, tool, truth, trainer)
+
+
+@check("others")
+def no_others(tap, tool, truth, trainer):
+    missing(tap, tool, "others")
+    same_figures(tap, tool, truth, trainer)
+
+
+@check("clocks")
+def no_clocks(tap, tool, truth, trainer):
+    tap.check("clocks" in tool.summary["tool"]["capture"]["missing"], "summary says what is missing",
+              tool.summary["tool"]["capture"])
+    same_figures(tap, tool, truth, trainer, clocks=False)
+    summary = tool.summary
+    known = [w["pid"] for w in summary["workers"] if w["states"] is not None]
+    tap.check(not known, "states of workers are null", *known)
+    tap.same((summary["main"]["inside"], summary["main"]["outside"]), (None, None),
+             "states of the training thread are null")
+
+
 RUNGS = {"wheel": list(CHECKS),
          "debian": [("queue-uprobe",), ("task-storage",)]}
+
+
+def features():
+    """What --without takes."""
+    with open(os.path.join(HERE, "../../user/feature.h")) as file:
+        return re.findall(r'^\s*X\([A-Z_]+, "([a-z-]+)"', file.read(), re.M)
+
+
+@group("rungs, each of them")
+def complete(env):
+    forced = {name for names in RUNGS["wheel"] for name in names}
+    env.tap.same(sorted(forced), sorted(features()), "every feature is left out once")
 
 
 @group("rungs wheel")

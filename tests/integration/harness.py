@@ -21,6 +21,8 @@ DEBIAN_PYTHON = "/usr/bin/python3"
 CGROUPS = "/sys/fs/cgroup"
 INTERVAL = re.compile(r" +[0-9.]+ s +\S+ batches/s")  # how a line per interval begins
 now = time.monotonic_ns
+# Time limits are longer by this factor where code is emulated.
+PATIENCE = float(os.environ.get("DLPROF_TEST_PATIENCE", "1"))
 
 
 class Skip(Exception):
@@ -166,7 +168,7 @@ class Session:
 
     def expect(self, event, timeout):
         try:
-            message = self.lines.get(timeout=timeout)
+            message = self.lines.get(timeout=timeout * PATIENCE)
         except queue.Empty:
             raise Failed(f"the job did not say {event!r} within {timeout} s\n{self.tail()}") from None
         if message is None:
@@ -273,7 +275,7 @@ class Tool:
         self.attach_event.set()
 
     def attached(self, timeout=20):
-        self.attach_event.wait(timeout)
+        self.attach_event.wait(timeout * PATIENCE)
         if self.attached_ns is None:
             self.process.kill()
             self.finish()
@@ -292,7 +294,7 @@ class Tool:
         if number is not None:
             self.signal(number)
         try:
-            self.status = self.process.wait(timeout)
+            self.status = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

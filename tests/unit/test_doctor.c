@@ -34,7 +34,7 @@ static int start(void **state)
 	facts.is_root = facts.caps_known = facts.may_load = facts.in_host_pids = true;
 	facts.caps = UINT64_MAX;
 	facts.other_users = DLP_DOCTOR_YES;
-	facts.kernel = (struct dlp_kernel_facts){ 4, 1, true, true };
+	facts.kernel = (struct dlp_kernel_facts){ 4, 1, true, true, true };
 	facts.has_ring = facts.has_tracefs = true;
 	facts.own.tried = facts.own.opened = facts.rung.tried = facts.rung.opened = true;
 	facts.own.info.active = ALL_FEATURES & ~DLP_FEATURE_BIT(QUEUE_SYSCALL);
@@ -199,14 +199,16 @@ static void test_fallbacks(void **state)
 	refuse(&facts.own, DLP_FEATURE_QUEUE_UPROBE, "no probe on x: EINVAL");
 	refuse(&facts.own, DLP_FEATURE_TASK_STORAGE, "the kernel has no task storage");
 	facts.kernel.block_io = facts.kernel.pt_regs = false;
+	facts.kernel.sched_switch_args = 3;
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_true(doctor.observable);
-	assert_int_equal(not_ok(), 4);
+	assert_int_equal(not_ok(), 5);
 	expect("kernel", "queue-uprobe", DLP_DOCTOR_FALLBACK, "no probe on x: EINVAL", "cheap");
 	expect("kernel", "queue-syscall", DLP_DOCTOR_OK, "system calls show", "");
 	expect("kernel", "task-storage", DLP_DOCTOR_FALLBACK, "no task storage", "hash table");
 	expect("kernel", "task-registers", DLP_DOCTOR_FALLBACK, "stack", "time");
 	expect("kernel", "block-start", DLP_DOCTOR_FALLBACK, "issue", "waits");
+	expect("kernel", "switch-state", DLP_DOCTOR_FALLBACK, "thread itself", "runq");
 	/* and without the next rung either */
 	refuse(&facts.rung, DLP_FEATURE_QUEUE_SYSCALL, "cannot attach: ENOENT");
 	refuse(&facts.own, DLP_FEATURE_CLOCKS, "the kernel refuses dlp_switch");

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# tests/vm/guest.sh BUILD_FOLDER PYTHON TIER...: runs in the guest, where everything is slow. Tiers:
+# bpf, bpf-short, clock (the programs of tests/bpf; clock is the one of the state clock), training.
+# Prints TAP, each test's name preceded by tier and program.
+set -uo pipefail
+
+PROGRAM_LIMIT_S=300
+TRAINING_LIMIT_S=900
+# An emulated CPU stands still for milliseconds when the machine's own do something else: a program
+# with failures is run again, and a test that passes in one of the runs was disturbed in the others.
+RUNS=3
+# those on which all others stand
+SHORT=(load process scopes queue)
+export CMOCKA_MESSAGE_OUTPUT=TAP PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export DLPROF_TEST_PATIENCE=10
+
+# run_program NAME COMMAND...
+run_program() {
+	local name=$1 start=$SECONDS run status
+
+	shift
+	: >"$all"
+	for ((run = 1; ; run++)); do
+		timeout "$PROGRAM_LIMIT_S" "$@" >"$one" 2>&1
+		status=$?
+		cat "$one" >>"$all"
+		if [ "$status" -eq 0 ] || [ "$run" -eq "$RUNS" ]; then
+			break
+		fi
+		grep -v '^ok ' "$one" | sed 's/^/# again: /'
+	done
+	awk -v name="$name" -v status="$status" -f tests/vm/best.awk "$all"
+	printf '# %s: %d s, %d runs\n' "$name" "$((SECONDS - start))" "$run"
+}
+
+run_bpf() {
+	local program test
+
+	for program in "$build"/tests/bpf/test_*; do
+		test=$(basename "$program")
+		case $test in
+		*.[od] | test_clock) continue ;;
+		esac
+		if [ $# -eq 0 ] || [[ " $* " == *" ${test#test_} "* ]]; then
+			run_program "bpf/$test" "$program"
+		fi
+	done
+}
+
+build=$1 python=$2
+shift 2
+one=$(mktemp)
+all=$(mktemp)
+for tier in "$@"; do
+	case $tier in
+	bpf) run_bpf ;;
+	bpf-short) run_bpf "${SHORT[@]}" ;;
+	clock) run_program clock/test_clock "$build/tests/bpf/test_clock" ;;
+	training)
+		# it runs what fails again itself
+		RUNS=1 PROGRAM_LIMIT_S=$TRAINING_LIMIT_S
+		run_program training "$python" tests/vm/training.py --tool "$build/dlprof-bpf"
+		;;
+	esac
+done
