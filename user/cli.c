@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "glob.h"
+#include "globs.h"
 #include "governor.h"
 #include "record_file.h"
 #include "util.h"

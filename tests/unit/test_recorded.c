@@ -119,10 +119,9 @@ static void replay_it(const struct row *row)
 	assert_true(file.source.size < SIZE_MAX_BYTES);
 	memset(&replay, 0, sizeof(replay));
 	assert_int_equal(dlp_model_new(&replay.model), 0);
-	assert_int_equal(dlp_replay_run(&replay, file.reader), 0);
+	assert_int_equal(dlp_replay_file_load(&file, &replay, row->name), 0);
 	assert_int_equal(replay.ending.how, DLP_REC_END_WHOLE);
 	assert_int_equal(replay.ending.lost_events, 0);
-	dlp_replay_file_facts(&replay);
 	dlp_diagnose(replay.model, NULL, &verdict);
 	dlp_replay_file_close(&file);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "../../bpf/logic.bpf.h"
-#include "glob.h"
+#include "globs.h"
 
 static bool matches(const struct dlp_glob *glob, const char *text)
 {

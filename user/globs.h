@@ -3,8 +3,8 @@
  * Shell patterns (as fnmatch without flags, but for [:classes:]) made into what the BPF programs
  * match labels with: see struct dlp_glob and dlp_glob_match(). Pure.
  */
-#ifndef DLP_GLOB_H
-#define DLP_GLOB_H
+#ifndef DLP_GLOBS_H
+#define DLP_GLOBS_H
 
 #include "dlprof/config.h"
 
@@ -14,4 +14,4 @@
  */
 int dlp_glob_add(struct dlp_glob *glob, const char *pattern);
 
-#endif /* DLP_GLOB_H */
+#endif /* DLP_GLOBS_H */
