@@ -98,7 +98,7 @@ static int set_caps(uint64_t permitted, uint64_t effective)
 
 static int set_effective(uint64_t effective)
 {
-	uint64_t permitted;
+	uint64_t permitted = 0;
 	int err;
 
 	err = read_flag(CAP_PERMITTED, &permitted);
@@ -131,7 +131,7 @@ int dlp_privileges_raise(void)
 
 int dlp_privileges_only(uint64_t caps)
 {
-	uint64_t permitted;
+	uint64_t permitted = 0;
 	int err;
 
 	err = dlp_privileges_raise();

@@ -17,6 +17,7 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 		.model = replay->model,
 		.facts = &replay->facts.facts,
 		.out = stdout,
+		.summary_fd = -1,
 	};
 	enum dlp_exit ret;
 

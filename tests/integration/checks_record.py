@@ -89,7 +89,7 @@ def different(a, b):
 def no_recording(env):
     tap = env.tap
     path = os.path.join(env.folder, "none.dlp")
-    for name, data, said in (("empty", b"", "not a recording"), ("text", b"x" * 5000, "not a recording"),
+    for name, data, said in (("empty", b"", "is empty"), ("text", b"x" * 5000, "not a recording"),
                              ("magic only", b"dlprec\r\n", "cut inside its header")):
         with open(path, "wb") as file:
             file.write(data)
