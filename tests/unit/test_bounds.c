@@ -109,10 +109,10 @@ static void born(uint32_t pid)
 static void died(uint32_t pid)
 {
 	struct dlp_ev_exit ev = { .hdr = HDR(EXIT, dlp_ev_exit, pid, pid),
-				  .traced_ns = now - 500,
 				  .clock.ns[DLP_ST_RUN] = 500,
 				  .cpu_ns = 500 };
 
+	ev.traced_ns = ev.hdr.ts_ns - 500;
 	put(&ev, sizeof(ev));
 }
 
