@@ -186,7 +186,8 @@ static void test_unmeasured(void **state)
 	for (size_t i = 0; i < JOB_WORKERS; i++)
 		job.worker[i].clock_valid = false;
 	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
 	assert_int_equal(verdict.severity, DLP_SEV_HIGH);
 	assert_says("63 %");
 	assert_says("no cause");
@@ -194,7 +195,8 @@ static void test_unmeasured(void **state)
 	no_work();
 	job_workers_spend(&job, DLP_ST_OTHER, 12);
 	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
 	assert_says("63 %");
 	assert_says("no cause");
 }
