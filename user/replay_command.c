@@ -32,6 +32,7 @@ int dlp_replay_command(const struct dlp_options *options)
 	struct dlp_replay_file file;
 	char shown[256], error[200];
 	enum dlp_exit ret;
+	int part;
 
 	dlp_sanitise(shown, sizeof(shown), options->replay, strlen(options->replay));
 	if (dlp_replay_file_open(&file, options->replay, error, sizeof(error))) {
@@ -43,8 +44,11 @@ int dlp_replay_command(const struct dlp_options *options)
 		dlp_complain("out of memory");
 	} else if (!dlp_run_open_events(options, &events)) {
 		replay->events_out = events;
-		if (!dlp_replay_file_load(&file, replay, shown))
+		part = dlp_replay_file_load(&file, replay, shown);
+		if (part >= 0)
 			ret = report(replay, options);
+		if (part > 0 && ret == DLP_EXIT_OK)
+			ret = DLP_EXIT_FAILURE;
 	}
 	if (replay)
 		dlp_model_free(replay->model);
