@@ -2,11 +2,15 @@
 #include "kernel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/mount.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -79,24 +83,58 @@ int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 	return 0;
 }
 
+/*
+ * tracefs mounted nowhere but behind the descriptor returned, so that the machine stays as it is: many
+ * have it mounted only once somebody traces. Linux 5.2 and later, and a privilege. Or -errno.
+ */
+static int open_tracefs(void)
+{
+	_cleanup_close_ int context = (int)syscall(SYS_fsopen, "tracefs", FSOPEN_CLOEXEC);
+	int fd = -1;
+
+	if (context >= 0 && !syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		fd = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, MOUNT_ATTR_RDONLY);
+	return fd < 0 ? -errno : fd;
+}
+
+static int read_id(int dir, const char *path, uint64_t *ret)
+{
+	_cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	char text[32];
+	const char *at = text;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = dlp_smallfile_text(fd, text, sizeof(text));
+	if (err)
+		return err;
+	return dlp_smallfile_number(&at, ret) ? 0 : -EBADMSG;
+}
+
 int dlp_kernel_tracepoint(const char *root, const char *name, uint64_t *ret)
 {
 	/* inside debugfs before 4.1 */
 	static const char *const places[] = { "sys/kernel/tracing", "sys/kernel/debug/tracing" };
+	_cleanup_close_ int own = -1;
+	char path[PATH_MAX];
 	int err = -ENOENT;
 
 	for (size_t i = 0; i < DLP_ARRAY_SIZE(places); i++) {
-		char path[PATH_MAX], text[32];
-		const char *at = text;
-
 		if (snprintf(path, sizeof(path), "%s/%s/events/%s/id", root, places[i], name) >=
 		    (int)sizeof(path))
 			return -ENAMETOOLONG;
-		err = dlp_smallfile_read(path, text, sizeof(text));
-		if (!err)
-			return dlp_smallfile_number(&at, ret) ? 0 : -EBADMSG;
+		err = read_id(AT_FDCWD, path, ret);
+		if (!err || err == -EBADMSG)
+			return err;
 	}
-	return err;
+	if (*root)
+		return err;
+	own = open_tracefs();
+	if (own < 0)
+		return err;
+	(void)snprintf(path, sizeof(path), "events/%s/id", name);
+	return read_id(own, path, ret);
 }
 
 bool dlp_kernel_permits(void)

@@ -18,8 +18,9 @@ struct dlp_kernel_facts {
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
 
 /*
- * The number by which a tracepoint ("raw_syscalls/sys_exit") is attached to, as tracefs says it:
- * 0, or -errno where it may not be read.
+ * The number by which a tracepoint ("raw_syscalls/sys_exit") is attached to, as tracefs says it: the
+ * one mounted below `root`, or for the machine itself ("") one of our own. 0, or -errno where it may
+ * not be read.
  */
 int dlp_kernel_tracepoint(const char *root, const char *name, uint64_t *ret);
 
