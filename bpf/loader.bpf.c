@@ -242,6 +242,9 @@ static __noinline int begin_with_next(struct dlp_thread *thread, u32 flags)
 	/* called by its name, inside a scope of the job's own: that __next__ was another's */
 	if (at && next_ns < thread->frame[(at - 1) & (DLP_SCOPE_DEPTH - 1)].start_ns)
 		return 0;
+	/* where no clock tells what it did since, all of it may have been waiting */
+	if (dlp_throttle.clocks_off && frame->start_ns - next_ns > NEXT_REACH_NS)
+		return 0;
 	dlp_clock_sub(&spent, &thread->next_clock);
 	for (int i = 0; i < DLP_ST_MAX; i++)
 		waited_ns += i == DLP_ST_RUN || i == DLP_ST_RUNQ || i == DLP_ST_GIL ? 0 : spent.ns[i];

@@ -266,7 +266,7 @@ static __always_inline void dlp_thread_begin(struct dlp_thread *thread, u32 tgid
 	thread->state = state;
 	thread->exec_base_ns = exec_ns;
 	thread->traced_ns = now;
-	thread->since_ns = now;
+	thread->since_ns = dlp_throttle.clocks_off ? 0 : now;
 }
 
 /* Gives a thread of the job its clock, which starts now in the given state; NULL: no room. */

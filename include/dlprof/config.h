@@ -122,10 +122,12 @@ struct dlp_config {
 	struct dlp_glob getnext;
 };
 
-/* What user space changes while the programs run, to make them cheaper; all zero at first. */
+/* What user space sets while the programs run, mostly to make them cheaper; all zero at first. */
 struct dlp_throttle {
+	__u32 clocks_off; /* no switch is seen: clocks stand still at zero, instead of running on */
 	__u32 labels_off; /* scopes that are no GetNext are paired, and nothing else */
 	__u32 worker_scopes_off; /* no scopes but the trainer's */
+	__u32 rsvd;
 	__u64 long_wait_ns; /* instead of dlp_config's, when longer */
 };
 

@@ -163,6 +163,13 @@ def no_clocks(tap, tool, truth, trainer):
     tap.check(not known, "states of workers are null", *known)
     tap.same((summary["main"]["inside"], summary["main"]["outside"]), (None, None),
              "states of the training thread are null")
+    getnext = summary["loaders"][0]["getnext"]
+    tap.same([getnext[key] for key in ("blocked_us", "cpu_us", "runq_us")], [None] * 3,
+             "how a GetNext is spent is null")
+    # a clock that nothing stops would say that everybody runs all the time
+    named = {c["cause"] for c in summary["verdict"]["candidates"]}
+    tap.check(not named & {"worker_cpu", "main_process", "cpu_oversubscription", "cpu_contention"},
+              "no cause is made of states that were not seen", summary["verdict"])
 
 
 RUNGS = {"wheel": list(CHECKS),
