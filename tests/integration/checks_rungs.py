@@ -144,6 +144,7 @@ def no_scopes(tap, tool, truth, trainer):
 @check("iterators")
 def no_iterators(tap, tool, truth, trainer):
     missing(tap, tool, "iterators")
+    tap.same(tool.summary["verdict"]["startup_ratio"], None, "what starting cost is null")
     same_figures(tap, tool, truth, trainer)
 
 
