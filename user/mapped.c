@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "insn.h"
+#include "smallfile.h"
 #include "util.h"
 
 const char *dlp_mapped_base(const char *path)
@@ -218,7 +219,6 @@ int dlp_mapped_read_text(const struct dlp_process_view *view, const char *path, 
 			 size_t size, size_t *ret_bytes)
 {
 	_cleanup_close_ int fd = open_in_root(view, path);
-	size_t bytes = 0;
 	struct stat st;
 
 	if (fd < 0)
@@ -228,18 +228,5 @@ int dlp_mapped_read_text(const struct dlp_process_view *view, const char *path, 
 	/* a fifo would block us, a device do worse */
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	while (bytes < size - 1) {
-		ssize_t got = read(fd, buf + bytes, size - 1 - bytes);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (!got)
-			break;
-		bytes += (size_t)got;
-	}
-	buf[bytes] = '\0';
-	*ret_bytes = bytes;
-	return 0;
+	return dlp_smallfile_bytes(fd, buf, size, ret_bytes);
 }
