@@ -312,7 +312,10 @@ static __always_inline bool is_left_out(struct dlp_thread *thread)
 	return true;
 }
 
-/* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
+/*
+ * Entry of a function that returns an object and whose first argument in the source is a
+ * `const std::string &`: its first word is a `char *` in both ABIs.
+ */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
 {
@@ -326,7 +329,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 		return 0;
 	if (thread->exit_ns)
 		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
-	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx))) {
+	if (bpf_probe_read_user(&text, sizeof(text), (void *)DLP_OBJECT_PARM2(ctx))) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
 	} else if (is_other_scope(text)) {
 		push_other(thread);
@@ -439,8 +442,8 @@ SEC("uprobe")
 int dlp_scope_op(struct pt_regs *ctx)
 {
 	struct dlp_thread *thread = dlp_thread_here();
-	u64 args = dlp_param(ctx, dlp_cfg.op_args_param), third = PT_REGS_PARM3(ctx), tuple_at = 0;
-	u64 fourth = dlp_param(ctx, 4);
+	u64 third = DLP_OBJECT_PARM3(ctx), fourth = DLP_OBJECT_PARM4(ctx);
+	u64 fifth = DLP_OBJECT_PARM5(ctx), args, tuple_at = 0;
 	struct py_tuple tuple;
 	u32 symbol;
 	u64 now;
@@ -448,6 +451,14 @@ int dlp_scope_op(struct pt_regs *ctx)
 	if (!thread || is_left_out(thread))
 		return 0;
 	now = bpf_ktime_get_ns();
+	/*
+	 * All are read before one is chosen: given a choice of context fields clang moves the
+	 * context pointer, which the verifier refuses.
+	 */
+	barrier_var(third);
+	barrier_var(fourth);
+	barrier_var(fifth);
+	args = dlp_cfg.op_args_param == 4 ? fourth : fifth;
 	/* the Symbol is the argument before the tuple: a struct of 4 bytes passed by value */
 	symbol = (u32)(dlp_cfg.op_args_param == 4 ? third : fourth);
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||

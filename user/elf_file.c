@@ -8,16 +8,6 @@
 
 #include "util.h"
 
-#if defined(__x86_64__)
-#define NATIVE_MACHINE EM_X86_64
-#define RELATIVE R_X86_64_RELATIVE
-#elif defined(__aarch64__)
-#define NATIVE_MACHINE EM_AARCH64
-#define RELATIVE R_AARCH64_RELATIVE
-#else
-#error "only x86-64 and aarch64"
-#endif
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ELF structures are read as they are");
 
 /* A sparse file can claim any size at no cost; the largest string table seen is 130 MB. */
@@ -135,6 +125,7 @@ int dlp_elf_scan(const struct dlp_elf *elf, uint64_t off, uint64_t bytes, const 
 int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *ctx)
 {
 	_cleanup_free_ Elf64_Rela *chunk = malloc(DLP_ELF_CHUNK_BYTES);
+	uint32_t relative = elf->machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
 	uint64_t total = elf->rela_bytes / sizeof(*chunk);
 
 	if (!chunk)
@@ -147,7 +138,7 @@ int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *c
 		err = dlp_elf_read(elf, elf->rela_off + base * sizeof(*chunk), chunk,
 				   cnt * sizeof(*chunk));
 		for (uint64_t i = 0; i < cnt && !err; i++) {
-			if (ELF64_R_TYPE(chunk[i].r_info) == RELATIVE)
+			if (ELF64_R_TYPE(chunk[i].r_info) == relative)
 				err = fn(ctx, &chunk[i]);
 		}
 		if (err)
@@ -385,7 +376,7 @@ static int check_header(const Elf64_Ehdr *ehdr)
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
 		return -ENOEXEC;
 	if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
-	    ehdr->e_machine != NATIVE_MACHINE)
+	    (ehdr->e_machine != EM_X86_64 && ehdr->e_machine != EM_AARCH64))
 		return -ENOTSUP;
 	if (ehdr->e_type != ET_DYN && ehdr->e_type != ET_EXEC)
 		return -ENOTSUP;

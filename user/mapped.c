@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "arch.h"
 #include "insn.h"
 #include "smallfile.h"
 #include "util.h"
@@ -117,7 +118,12 @@ int dlp_mapped_open(const struct dlp_process_view *view, const struct dlp_proc_m
 	err = choose_path(view, map, ret->path, sizeof(ret->path));
 	if (err)
 		return err;
-	return dlp_elf_open(ret->path, &ret->elf);
+	err = dlp_elf_open(ret->path, &ret->elf);
+	if (!err && ret->elf->machine != DLP_ARCH_MACHINE) {
+		dlp_mapped_fini(ret);
+		err = -ENOTSUP;
+	}
+	return err;
 }
 
 void dlp_mapped_fini(struct dlp_mapped *mapped)
