@@ -2,11 +2,11 @@
 #include "trainers.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <string.h>
 
 #include "proc_role.h"
 #include "procfs.h"
+#include "userdb.h"
 #include "util.h"
 
 /* Of a machine: a few thousand are usual. What is beyond is not listed. */
@@ -128,10 +128,10 @@ int dlp_trainers_find(const char *root, pid_t ancestor, struct dlp_trainer **ret
 /* Of the machine we run on; a container's own users have their numbers. */
 static const char *user_name(uid_t uid, char *buf, size_t size)
 {
-	const struct passwd *entry = getpwuid(uid);
+	struct dlp_user user;
 
-	if (entry)
-		dlp_sanitise(buf, size, entry->pw_name, strlen(entry->pw_name));
+	if (!dlp_userdb_user("", uid, &user))
+		dlp_sanitise(buf, size, user.name, strlen(user.name));
 	else
 		(void)snprintf(buf, size, "%u", (unsigned int)uid);
 	return buf;
