@@ -57,7 +57,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat
 	-Wpointer-arith -Wvla \
 	$(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -g $(OPT)
-ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)/= \
+ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)=. \
 	$(SANFLAGS) $(CFLAGS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
 	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
@@ -66,7 +66,7 @@ ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lcap -lm
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
-	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \
+	-ffile-prefix-map=$(CURDIR)=. -Iinclude -Ibpf \
 	$(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include)
 BPF_CC := $(CLANG) $(BPF_CFLAGS)
 # For the bpf target clang leaves out the host's include folders, where libbpf's headers are.
