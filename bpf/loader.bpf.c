@@ -98,10 +98,9 @@ static __always_inline u32 new_label_id(void)
 static __noinline bool tell_label(const struct label_key *key, const struct label_value *label,
 				       u64 now)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_label *event;
 
-	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
+	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)
 		return false;
 	event->label = label->id;
@@ -328,7 +327,7 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	if (!thread || is_left_out(thread))
 		return 0;
 	if (thread->exit_ns)
-		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+		dlp_scope_settle(thread, dlp_current_tid());
 	if (bpf_probe_read_user(&text, sizeof(text), (void *)DLP_OBJECT_PARM2(ctx))) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
 	} else if (is_other_scope(text)) {
@@ -353,7 +352,7 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 	if (!thread || is_left_out(thread))
 		return 0;
 	if (thread->exit_ns)
-		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+		dlp_scope_settle(thread, dlp_current_tid());
 	if (!pop_other(thread))
 		thread->exit_ns = bpf_ktime_get_ns();
 	return 0;
@@ -367,14 +366,13 @@ SEC("uprobe")
 int dlp_sem_open(struct pt_regs *ctx __attribute__((unused)))
 {
 	struct dlp_thread *thread = dlp_thread_here();
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_sem *event;
 	u64 now;
 
 	if (!thread || thread->tgid != thread->trainer)
 		return 0;
 	now = bpf_ktime_get_ns();
-	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, pid_tgid >> 32, (u32)pid_tgid, now);
+	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)
 		return 0;
 	dlp_clock_read(thread, now, &event->clock);
@@ -464,7 +462,7 @@ int dlp_scope_op(struct pt_regs *ctx)
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||
 	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
 		return 0;
-	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+	dlp_scope_settle(thread, dlp_current_tid());
 	if (tuple.size == 2)
 		op_enter(thread, symbol, tuple.item0, now);
 	else if (tuple.size == 1 && op_enter_symbol &&

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
-# scenarios-short|scenarios|robust|valgrind|vm-short|vm]... (default: all but the last five, which
+# scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]... (default: all but the last six, which
 # take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
@@ -274,6 +274,13 @@ tier_package() {
 	printf 'package\n'
 	build package all || return
 	test_program package/check 300 tests/package/check.sh
+	test_program package/release 300 tests/package/release.sh
+}
+
+tier_release() {
+	printf 'release\n'
+	build release build-integration || return
+	SHOW=1 test_program release 1800 tests/package/release.sh --long
 }
 
 # Why what loads BPF programs cannot run here; empty when it can.
@@ -367,10 +374,11 @@ tiers=("$@")
 [ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | package | bpf | integration | scenarios-short | scenarios | robust | valgrind) ;;
+	lint | unit | package | bpf | integration | scenarios-short | scenarios | robust) ;;
+	release | valgrind) ;;
 	vm | vm-short) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|valgrind|vm-short|vm]...'
+		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]...'
 		exit 2
 		;;
 	esac

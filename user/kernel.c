@@ -83,6 +83,27 @@ int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 	return 0;
 }
 
+/* The kernel gives its first pid namespace this inode for good (PROC_PID_INIT_INO). */
+#define HOST_PID_NS 0xeffffffcu
+
+uint32_t dlp_kernel_pid_ns(const char *root)
+{
+	char path[PATH_MAX], link[64];
+	unsigned long inode;
+	ssize_t len;
+
+	if (snprintf(path, sizeof(path), "%s/proc/self/ns/pid", root) >= (int)sizeof(path))
+		return 0;
+	len = readlink(path, link, sizeof(link) - 1);
+	if (len < 0)
+		return 0;
+	link[len] = '\0';
+	if (strncmp(link, "pid:[", 5))
+		return 0;
+	inode = strtoul(link + 5, NULL, 10);
+	return inode == HOST_PID_NS || inode > UINT32_MAX ? 0 : (uint32_t)inode;
+}
+
 /*
  * tracefs mounted nowhere but behind the descriptor returned, so that the machine stays as it is: many
  * have it mounted only once somebody traces. Linux 5.2 and later, and a privilege. Or -errno.

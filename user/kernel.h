@@ -14,6 +14,12 @@ struct dlp_kernel_facts {
 	bool task_btf; /* helper bpf_get_current_task_btf */
 };
 
+/*
+ * The pid namespace of this process by its inode: 0 = the kernel's own first one, or it can't be
+ * told.
+ */
+uint32_t dlp_kernel_pid_ns(const char *root);
+
 /* 0, or -errno when the kernel has no type information. */
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
 

@@ -8,6 +8,7 @@
 #include "doctor_command.h"
 #include "log.h"
 #include "privileges.h"
+#include "procfs.h"
 #include "profile.h"
 #include "replay_command.h"
 #include "report_command.h"
@@ -38,11 +39,16 @@ int main(int argc, char **argv)
 		printf("dlprof-bpf %s\n", DLP_VERSION);
 		return DLP_EXIT_OK;
 	}
+	if (options.replay)
+		return dlp_replay_command(&options);
+	if (!dlp_proc_is_ours("")) {
+		dlp_complain("/proc is not mounted, or is that of another pid namespace than ours: mount "
+			     "our own there (nsenter takes --mount with --pid, unshare --mount-proc)");
+		return DLP_EXIT_UNSUPPORTED;
+	}
 	if (options.list)
 		return dlp_profile_list();
 	if (options.doctor)
 		return dlp_doctor_command(&options);
-	if (options.replay)
-		return dlp_replay_command(&options);
 	return options.command ? dlp_profile_command(&options) : dlp_profile_process(&options);
 }
