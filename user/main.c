@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "diff_command.h"
 #include "doctor_command.h"
+#include "fdlimit.h"
 #include "log.h"
 #include "privileges.h"
 #include "profile.h"
@@ -40,9 +41,14 @@ int main(int argc, char **argv)
 	}
 	if (options.list)
 		return dlp_profile_list();
-	if (options.doctor)
-		return dlp_doctor_command(&options);
 	if (options.replay)
 		return dlp_replay_command(&options);
+	dlp_fdlimit_raise();
+	if (dlp_fdlimit_check(error, sizeof(error))) {
+		dlp_complain("%s", error);
+		return DLP_EXIT_FAILURE;
+	}
+	if (options.doctor)
+		return dlp_doctor_command(&options);
 	return options.command ? dlp_profile_command(&options) : dlp_profile_process(&options);
 }
