@@ -28,10 +28,10 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 int dlp_replay_command(const struct dlp_options *options)
 {
 	_cleanup_free_ struct dlp_replay *replay = calloc(1, sizeof(*replay));
-	_cleanup_fclose_ FILE *events = NULL;
 	struct dlp_replay_file file;
 	char shown[256], error[200];
-	enum dlp_exit ret;
+	enum dlp_exit ret, closed;
+	FILE *events = NULL;
 
 	dlp_sanitise(shown, sizeof(shown), options->replay, strlen(options->replay));
 	if (dlp_replay_file_open(&file, options->replay, error, sizeof(error))) {
@@ -45,6 +45,8 @@ int dlp_replay_command(const struct dlp_options *options)
 		replay->events_out = events;
 		if (!dlp_replay_file_load(&file, replay, shown))
 			ret = report(replay, options);
+		closed = dlp_run_close_events(options, events);
+		ret = ret ? ret : closed;
 	}
 	if (replay)
 		dlp_model_free(replay->model);
