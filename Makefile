@@ -166,6 +166,10 @@ $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
 $(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
+# faulty_io.c has them
+IO_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,read pread write pwrite ftruncate fsync fdatasync rename \
+	open fdopen getrandom)
+$(B)/tests/unit/test_faulty_reads $(B)/tests/unit/test_faulty_writes: WRAP := $(IO_WRAP)
 
 # It runs the tool itself.
 $(B)/tests/unit/test_damaged: | $(TOOL)

@@ -137,7 +137,8 @@ static void what_cannot_run_is_said(void **state)
 
 static void sudo_changes_the_path(void **state)
 {
-	char *path = strdup(getenv("PATH"));
+	const char *given = getenv("PATH");
+	char *path = strdup(given ? given : "");
 
 	(void)state;
 	assert_non_null(path);
