@@ -170,6 +170,10 @@ $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
 $(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
+# faulty_io.c has them
+IO_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,read pread write pwrite ftruncate fsync fdatasync rename \
+	open fdopen getrandom)
+$(B)/tests/unit/test_faulty_reads $(B)/tests/unit/test_faulty_writes: WRAP := $(IO_WRAP)
 
 # It runs the tool itself.
 $(B)/tests/unit/test_damaged: | $(TOOL)
@@ -208,18 +212,36 @@ $(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(B)/tests/fuzz/make_
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
 
-.PHONY: fuzz fuzz-build fuzz-corpus
+# $(call fuzz_run,NAME,FOLDER): FOLDER, which must be there, is given what inputs are found; then
+# those to begin with are read as well.
+fuzz_run = build/fuzz/tests/fuzz/fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
+	-artifact_prefix=build/fuzz/found/$(1)- $(2) tests/fuzz/corpus/$(1)
+
+.PHONY: fuzz fuzz-build fuzz-all fuzz-short fuzz-corpus
 fuzz-build: $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
-fuzz: ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
+fuzz-all:
 	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined fuzz-build
+fuzz: fuzz-all ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
 	$(Q)mkdir -p $(FUZZ:%=build/fuzz/corpus/%) build/fuzz/found
 	$(Q)for name in $(FUZZ); do \
 		printf '  %-7s %s\n' FUZZ "$$name"; \
-		build/fuzz/tests/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-			-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
-			-artifact_prefix=build/fuzz/found/$$name- build/fuzz/corpus/$$name \
-			tests/fuzz/corpus/$$name || exit 1; \
+		$(call fuzz_run,$$name,build/fuzz/corpus/$$name) || exit 1; \
 	done
+# What tests/run.sh asks for, as TAP: nothing but the committed corpus to begin with.
+FUZZ_SHORT := $(FUZZ:%=fuzz-short-%)
+.PHONY: $(FUZZ_SHORT)
+fuzz-short: $(FUZZ_SHORT)
+$(FUZZ_SHORT): fuzz-short-%:
+	$(Q)rm -rf build/fuzz/short/$*
+	$(Q)mkdir -p build/fuzz/short/$* build/fuzz/found
+	$(Q)if $(call fuzz_run,$*,build/fuzz/short/$*) >build/fuzz/short/$*.log 2>&1; then \
+		printf 'ok - %s\n' '$*'; \
+	else \
+		tail -n 60 build/fuzz/short/$*.log | sed 's/^/# /'; \
+		printf 'not ok - %s\n' '$*'; \
+		exit 1; \
+	fi
 fuzz-corpus: $(B)/tests/fuzz/make_corpus
 	$(Q)$< tests/fuzz/corpus
 
@@ -237,7 +259,8 @@ list-unit list-bpf: list-%:
 
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
-	test-release test-scenarios-short test-scenarios test-robust test-valgrind test-vm test-vm-short deps-vm bench
+	test-release test-scenarios-short test-scenarios test-robust test-valgrind test-valgrind-short \
+	test-fuzz-short test-vm test-vm-short deps-vm bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -275,6 +298,12 @@ test-robust: ## a job's hard minute, with 50 kills of the tool that watches it (
 
 test-valgrind: ## the unit tests under valgrind's memcheck (takes some minutes)
 	$(Q)tests/run.sh valgrind
+
+test-valgrind-short: ## the part of them that `make test` runs
+	$(Q)tests/run.sh valgrind-short
+
+test-fuzz-short: ## each target of `make fuzz` for some seconds
+	$(Q)tests/run.sh fuzz-short
 
 deps-vm: ## install what booting other kernels needs (qemu and some small packages)
 	$(Q)tests/deps.sh vm

@@ -76,6 +76,7 @@ need_for_test() {
 	need clang-tidy has_command clang-tidy
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
+	need valgrind has_command valgrind
 	need tmux has_command tmux
 	need mandoc has_command mandoc
 	need dpkg-dev has_command dpkg-shlibdeps
@@ -84,6 +85,11 @@ need_for_test() {
 	# disks and file systems of the scenarios
 	need e2fsprogs has_command mkfs.ext4
 	need mount has_command losetup
+}
+
+# A package of its own since clang 14, and of one version: another clang may do without.
+need_for_fuzzing() {
+	has_libfuzzer || missing+=(libclang-rt-dev)
 }
 
 need_for_vm() {
@@ -246,6 +252,9 @@ test)
 		need_for_torch
 	fi
 	install_missing || failed=1
+	missing=()
+	need_for_fuzzing
+	install_missing || say 'deps: going on without libFuzzer'
 	# What follows is only for tests that need root.
 	if is_root; then
 		provide_torch || failed=1

@@ -344,10 +344,14 @@ static int dynsym_cnt(const struct dlp_elf *elf, const struct dynamic *dyn, uint
 	return err;
 }
 
-/* Without section headers the dynamic linker's own view is all there is. */
-static void use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
+/*
+ * Without section headers the dynamic linker's own view is all there is. 0, or -errno of a read: one
+ * that lies is no error.
+ */
+static int use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
 {
 	uint64_t off, str_off, cnt;
+	int err;
 
 	if (dyn->rela && !dlp_elf_addr_to_off(elf, dyn->rela, 0, &off) &&
 	    dlp_elf_in_file(elf, off, dyn->relasz)) {
@@ -355,20 +359,24 @@ static void use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
 		elf->rela_bytes = dyn->relasz;
 	}
 	if (elf->dynsym.cnt || !dyn->symtab)
-		return;
-	if (dyn->syment != sizeof(Elf64_Sym) || dynsym_cnt(elf, dyn, &cnt) ||
-	    dlp_elf_addr_to_off(elf, dyn->symtab, 0, &off) ||
-	    dlp_elf_addr_to_off(elf, dyn->strtab, 0, &str_off)) {
+		return 0;
+	err = dyn->syment == sizeof(Elf64_Sym) ? dynsym_cnt(elf, dyn, &cnt) : -EBADMSG;
+	if (!err)
+		err = dlp_elf_addr_to_off(elf, dyn->symtab, 0, &off);
+	if (!err)
+		err = dlp_elf_addr_to_off(elf, dyn->strtab, 0, &str_off);
+	if (err) {
 		elf->damaged = true;
-		return;
+		return err == -EBADMSG ? 0 : err;
 	}
 	if (!set_syms(elf, &elf->dynsym, off, cnt, str_off, dyn->strsz))
-		return;
+		return 0;
 	if (dyn->versym && !dlp_elf_addr_to_off(elf, dyn->versym, 0, &off) &&
 	    dlp_elf_in_file(elf, off, cnt * 2)) {
 		elf->dynsym.version_off = off;
 		elf->dynsym.version_cnt = cnt;
 	}
+	return 0;
 }
 
 static int check_header(const Elf64_Ehdr *ehdr)
@@ -405,12 +413,11 @@ static int parse(struct dlp_elf *elf)
 		return err;
 	err = read_dynamic(elf, &dyn);
 	if (!err)
-		use_dynamic(elf, &dyn);
-	else if (err == -EBADMSG)
+		return use_dynamic(elf, &dyn);
+	if (err == -EBADMSG)
 		elf->damaged = true;
-	else if (err != -ENOENT) /* none: a static executable */
-		return err;
-	return 0;
+	/* none: a static executable */
+	return err == -EBADMSG || err == -ENOENT ? 0 : err;
 }
 
 int dlp_elf_open(const char *path, struct dlp_elf **ret)

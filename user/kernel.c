@@ -67,13 +67,21 @@ static bool has_helper(const struct btf *btf, const char *enumerator)
 	return false;
 }
 
+/* libbpf looks in other places as well, and tells of the last. */
+static int why_no_btf(int err)
+{
+	_cleanup_close_ int fd = open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : err;
+}
+
 int dlp_kernel_facts(struct dlp_kernel_facts *ret)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 
 	memset(ret, 0, sizeof(*ret));
 	if (!btf)
-		return -errno;
+		return why_no_btf(-errno);
 	ret->sched_switch_args = tracepoint_args(btf, "btf_trace_sched_switch");
 	ret->rq_issue_args = tracepoint_args(btf, "btf_trace_block_rq_issue");
 	ret->block_io = tracepoint_args(btf, "btf_trace_block_io_start") > 0;

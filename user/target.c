@@ -327,10 +327,10 @@ static int inspect(struct inspection *in)
 	find_gil(in);
 	find_gc(in);
 	/* everything above was read through the pid: was it one process all the time? */
-	if (dlp_proc_stat(sources->view.root, target->pid, &stat) ||
-	    stat.start_ticks != target->start_ticks)
-		return fail_read(in, "the state", -ESRCH);
-	return 0;
+	err = dlp_proc_stat(sources->view.root, target->pid, &stat);
+	if (!err && stat.start_ticks != target->start_ticks)
+		err = -ESRCH;
+	return err ? fail_read(in, "the state", err) : 0;
 }
 
 int dlp_target_open(const char *root, pid_t pid, struct dlp_target *ret,
