@@ -373,13 +373,54 @@ static void look(struct dlp_ranks *ranks)
 	ranks->look_ns = dlp_now_ns() + (ranks->cnt < ranks->wanted ? LOOK_NS : LOOK_LATER_NS);
 }
 
+/* Has every one that is to come come, and shown that it is what trains? */
+static bool may_settle(const struct dlp_ranks *ranks)
+{
+	if (ranks->finder && ranks->cnt < ranks->wanted)
+		return false;
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		const struct dlp_rank *rank = ranks->rank[i];
+
+		if (ranks->finder && rank->env.restarts)
+			return false;
+		if (rank->is_open && !rank->run.observation.model->getnext_cnt)
+			return false;
+	}
+	return open_cnt(ranks) > 0;
+}
+
+static int settle(struct dlp_ranks *ranks)
+{
+	pid_t pids[DLP_RANKS_MAX];
+	size_t cnt = 0;
+	int err;
+
+	if (ranks->settled || !may_settle(ranks))
+		return 0;
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		if (ranks->rank[i]->is_open)
+			pids[cnt++] = ranks->rank[i]->run.target.pid;
+	}
+	ranks->settled = true;
+	/* attaching to another one would not be allowed */
+	ranks->look_ns = UINT64_MAX;
+	err = dlp_run_settle(ranks->options->summary, &ranks->summary_fd, pids, cnt);
+	for (size_t i = 0; !err && i < ranks->cnt; i++) {
+		struct dlp_record *record = ranks->rank[i]->run.observation.record;
+
+		if (record)
+			dlp_record_settle(record);
+	}
+	return err;
+}
+
 static bool is_over(const struct dlp_ranks *ranks, uint64_t now_ns)
 {
 	if (ranks->stop || now_ns >= ranks->end_ns)
 		return true;
 	if (open_cnt(ranks))
 		return false;
-	return !ranks->finder || now_ns >= ranks->lonely_ns + LONELY_NS;
+	return !ranks->finder || ranks->settled || now_ns >= ranks->lonely_ns + LONELY_NS;
 }
 
 static int run(struct dlp_ranks *ranks)
@@ -397,6 +438,9 @@ static int run(struct dlp_ranks *ranks)
 		if (err)
 			return err;
 		read_all(ranks);
+		err = settle(ranks);
+		if (err)
+			return err;
 		now = dlp_now_ns();
 		if (is_over(ranks, now))
 			break;
@@ -466,6 +510,7 @@ static enum dlp_exit observe(struct dlp_ranks *ranks)
 		free_rank(ranks->rank[i]);
 	dlp_cleanup_close(&ranks->epoll_fd);
 	dlp_cleanup_close(&ranks->signal_fd);
+	dlp_cleanup_close(&ranks->summary_fd);
 	return err ? DLP_EXIT_FAILURE : ret;
 }
 
@@ -480,6 +525,7 @@ enum dlp_exit dlp_ranks_processes(const struct dlp_options *options,
 		.launch = launch,
 		.epoll_fd = -1,
 		.signal_fd = -1,
+		.summary_fd = -1,
 		.compared.slowest = -1,
 	};
 	int err = open_fds(&ranks);
@@ -505,6 +551,7 @@ enum dlp_exit dlp_ranks_command(const struct dlp_options *options, const struct 
 		.finder = finder,
 		.epoll_fd = -1,
 		.signal_fd = -1,
+		.summary_fd = -1,
 		.compared.slowest = -1,
 	};
 	struct dlp_rank_env env;

@@ -38,6 +38,8 @@ struct dlp_ranks {
 	uint64_t look_ns;	  /* when to look for more ranks; UINT64_MAX = never */
 	uint64_t lonely_ns;	  /* since when none is observed */
 	bool stop, full_told;
+	bool settled;	/* privileges are given up: no rank can be added any more */
+	int summary_fd; /* the summary, already open; < 0 = not */
 	enum dlp_exit refused; /* why one could not be observed; DLP_EXIT_OK = all could */
 	/* The comparison that says most so far. */
 	struct dlp_ranks_verdict compared;

@@ -231,7 +231,8 @@ static enum dlp_exit write_summary(const struct dlp_ranks *ranks, const char *te
 			.facts = &ranks->rank[i]->run.facts,
 			.record = ranks->rank[i]->record,
 		};
-	if (!dlp_summary_ranks_write(ranks->options->summary, &job, error, sizeof(error)))
+	if (!dlp_summary_ranks_write(ranks->options->summary, ranks->summary_fd, &job, error,
+				     sizeof(error)))
 		return DLP_EXIT_OK;
 	dlp_complain("%s", error);
 	return DLP_EXIT_FAILURE;

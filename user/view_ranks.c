@@ -168,14 +168,17 @@ enum dlp_view_act dlp_view_job_key(struct dlp_view *view, const struct dlp_view_
 
 /* ---- the overview ---------------------------------------------------------------------------- */
 
-/* What the tool itself uses is in each one's cost, what its probes use only in that one's. */
+/*
+ * What the tool itself uses is in each one's cost, what its probes use only in that one's. The last
+ * one that came is not charged with what attaching to the others took.
+ */
 static void add_cost(const struct dlp_snapshot *snapshot, double *own, double *probes)
 {
 	double part = isnan(snapshot->probe_cost) ? 0 : snapshot->probe_cost;
 
 	if (isnan(snapshot->cost))
 		return;
-	*own = fmax(*own, snapshot->cost - part);
+	*own = fmin(*own, snapshot->cost - part);
 	*probes += part;
 }
 
