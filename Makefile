@@ -246,8 +246,8 @@ fuzz-corpus: $(B)/tests/fuzz/make_corpus
 	$(Q)$< tests/fuzz/corpus
 
 .PHONY: golden
-golden: $(B)/tests/unit/test_view
-	$(Q)DLP_GOLDEN_WRITE=1 $<
+golden: $(B)/tests/unit/test_view $(B)/tests/unit/test_view_ranks
+	$(Q)for test in $^; do DLP_GOLDEN_WRITE=1 $$test || exit; done
 
 # What tests/run.sh asks for. test_layout reads the linked BPF object while it runs.
 .PHONY: build-unit build-bpf build-integration list-unit list-bpf

@@ -11,6 +11,7 @@ static int sequence(const char *bytes, size_t cnt, size_t *ret_used)
 		int key;
 	} known[] = {
 		{ 0, 'A', DLP_KEY_UP },	       { 0, 'B', DLP_KEY_DOWN },
+		{ 0, 'C', DLP_KEY_RIGHT },     { 0, 'D', DLP_KEY_LEFT },
 		{ 0, 'H', DLP_KEY_HOME },      { 0, 'F', DLP_KEY_END },
 		{ '1', '~', DLP_KEY_HOME },    { '4', '~', DLP_KEY_END },
 		{ '5', '~', DLP_KEY_PAGE_UP }, { '6', '~', DLP_KEY_PAGE_DOWN },

@@ -6,4 +6,11 @@
 /* "dlprof-bpf: " before it, a line's end after it. */
 void dlp_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * While the terminal shows a screen complaints are kept, a few thousand bytes of them, and printed
+ * when it is left.
+ */
+void dlp_complaints_hold(void);
+void dlp_complaints_release(void);
+
 #endif /* DLP_LOG_H */

@@ -22,11 +22,18 @@ static int add_fd(struct dlp_loop *loop, int fd)
 static int open_screen(struct dlp_loop *loop)
 {
 	const struct dlp_observation *ob = loop->ob;
+	const struct dlp_screen_job job = { .model = ob->model,
+					    .facts = ob->facts,
+					    .pid = (uint32_t)ob->target->pid,
+					    .name = "",
+					    .number = -1 };
+	int err;
 
 	if (ob->launch || ob->options->quiet || ob->options->lines ||
-	    dlp_screen_open(fileno(ob->out), ob->model, ob->facts, &loop->screen))
+	    dlp_screen_open(fileno(ob->out), &loop->screen))
 		return 0;
-	return add_fd(loop, dlp_screen_fd(loop->screen));
+	err = dlp_screen_add(loop->screen, &job);
+	return err ? err : add_fd(loop, dlp_screen_fd(loop->screen));
 }
 
 static void close_screen(struct dlp_loop *loop)

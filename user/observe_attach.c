@@ -157,8 +157,10 @@ enum dlp_exit dlp_loop_attach(struct dlp_loop *loop, char *error, size_t error_s
 	err = dlp_loop_open_window(loop);
 	if (err)
 		return dlp_loop_failed(loop, err, error, error_size);
-	dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
-	fflush(loop->ob->out);
+	if (!loop->screen) {
+		dlp_text_attached(loop->ob->out, loop->ob->facts, dlp_jobs_workers(loop->jobs));
+		fflush(loop->ob->out);
+	}
 	return DLP_EXIT_OK;
 }
 

@@ -24,7 +24,8 @@ struct dlp_loop {
 	struct dlp_jobs *jobs;
 	struct dlp_sysfacts *sysfacts;
 	struct dlp_labels *labels;
-	struct dlp_screen *screen; /* instead of the lines; NULL = none */
+	/* instead of the lines; NULL = none. That of several ranks is whoever's runs their loops */
+	struct dlp_screen *screen;
 	struct rusage usage_start;
 	uint64_t interval_cnt;
 	struct dlp_live *live;

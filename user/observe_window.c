@@ -157,7 +157,7 @@ static void say_interval(struct dlp_loop *loop)
 		return;
 	dlp_live_verdict(loop->live, loop->ob->model, &verdict);
 	if (loop->screen) {
-		dlp_screen_interval(loop->screen, &verdict);
+		dlp_screen_interval(loop->screen, loop->ob->model, &verdict);
 	} else {
 		if (loop->ob->rank)
 			fprintf(loop->ob->out, "%-8s", loop->ob->rank);

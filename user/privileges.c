@@ -161,7 +161,16 @@ static bool may_read(pid_t pid)
 			read(fd, &byte, 1) >= 0 || errno == ESRCH;
 }
 
-int dlp_privileges_settle(pid_t pid)
+static bool may_read_all(const pid_t *pids, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (!may_read(pids[i]))
+			return false;
+	}
+	return true;
+}
+
+int dlp_privileges_settle(const pid_t *pids, size_t cnt)
 {
 	static const uint64_t more[] = {
 		0,
@@ -177,7 +186,7 @@ int dlp_privileges_settle(pid_t pid)
 		err = set_effective(caps);
 		if (err)
 			return err;
-		if (may_read(pid))
+		if (may_read_all(pids, cnt))
 			break;
 	}
 	err = dlp_privileges_only(caps);

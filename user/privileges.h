@@ -55,12 +55,12 @@ int dlp_privileges_lower(void);
 /* Takes up again what rests. 0 or -errno. */
 int dlp_privileges_raise(void);
 /*
- * After lowering: gives up for good what watching `pid` does not need, what could be gained by
- * exec, and being traced by this user's other processes. The user changes for all
- * threads, the rest for this one: others are to call dlp_privileges_only() afterwards. 0 or -errno;
- * then too much may be left.
+ * After lowering: gives up for good what watching these processes does not need, what could be
+ * gained by exec, and being traced by this user's other processes. The user changes for all threads,
+ * the rest for this one: others are to call dlp_privileges_only() afterwards. 0 or -errno; then too
+ * much may be left.
  */
-int dlp_privileges_settle(pid_t pid);
+int dlp_privileges_settle(const pid_t *pids, size_t cnt);
 /*
  * Gives up for good all capabilities but these (DLP_CAP_BIT()s), and gaining others by exec. Of
  * this thread; the user stays. 0 or -errno.

@@ -162,27 +162,27 @@ void dlp_run_close(struct dlp_run *run)
 	run->observation.record = NULL;
 }
 
-/*
- * The summary is written when we are nobody but the invoking user: where that user may not, it is
- * opened now.
- */
+int dlp_run_settle(const char *summary, int *summary_fd, const pid_t *pids, size_t cnt)
+{
+	int err = dlp_privileges_lower();
+
+	if (!err && summary && *summary_fd < 0 && !dlp_wholefile_may(summary)) {
+		err = dlp_privileges_raise();
+		/* if it cannot be opened, writing will say why */
+		if (!err)
+			*summary_fd = dlp_wholefile_hold(summary);
+	}
+	return err ? err : dlp_privileges_settle(pids, cnt);
+}
+
 static int settle(struct dlp_observation *observation)
 {
 	struct dlp_run *run =
 		(struct dlp_run *)((char *)observation - offsetof(struct dlp_run, observation));
-	const char *summary = observation->options->summary;
-	int err;
+	int err = dlp_run_settle(observation->options->summary, &run->summary_fd,
+				 &observation->target->pid, 1);
 
-	err = dlp_privileges_lower();
-	if (!err && summary && observation->summary_fd < 0 && !dlp_wholefile_may(summary)) {
-		err = dlp_privileges_raise();
-		/* if it cannot be opened, writing will say why */
-		if (!err)
-			observation->summary_fd = dlp_wholefile_hold(summary);
-		run->summary_fd = observation->summary_fd;
-	}
-	if (!err)
-		err = dlp_privileges_settle(observation->target->pid);
+	observation->summary_fd = run->summary_fd;
 	/* not before: the C library gives all threads the new user, or none */
 	if (!err && observation->record)
 		dlp_record_settle(observation->record);

@@ -35,6 +35,11 @@ enum dlp_exit dlp_run_observe(struct dlp_run *run, const struct dlp_options *opt
 int dlp_run_open(struct dlp_run *run, const char *record);
 void dlp_run_close(struct dlp_run *run);
 /*
+ * Becomes the invoking user, with what watching these processes needs. Where that user may not
+ * write the summary (NULL = none) it is opened before, unless *summary_fd is open. 0 or -errno.
+ */
+int dlp_run_settle(const char *summary, int *summary_fd, const pid_t *pids, size_t cnt);
+/*
  * Verdict and figures of a closed window, for the screen and the file, and observation->gated;
  * complains.
  */

@@ -49,6 +49,7 @@ void dlp_rank_env_get(const char *root, pid_t pid, struct dlp_rank_env *ret)
 	ret->rank = number_of(texts, bytes, "RANK");
 	if (ret->rank < 0)
 		ret->rank = number_of(texts, bytes, "LOCAL_RANK");
+	ret->restarts = number_of(texts, bytes, "TORCHELASTIC_MAX_RESTARTS") > 0;
 	ret->local_size = number_of(texts, bytes, "LOCAL_WORLD_SIZE");
 	if (ret->local_size < 0)
 		ret->local_size = number_of(texts, bytes, "WORLD_SIZE");

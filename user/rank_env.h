@@ -3,11 +3,13 @@
 #ifndef DLP_RANK_ENV_H
 #define DLP_RANK_ENV_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct dlp_rank_env {
 	int rank;	/* RANK, else LOCAL_RANK; -1 = it was not told one */
 	int local_size; /* ranks on this machine, itself included: LOCAL_WORLD_SIZE, else WORLD_SIZE */
+	bool restarts;	/* ranks that fail are started anew: TORCHELASTIC_MAX_RESTARTS is above 0 */
 };
 
 /*

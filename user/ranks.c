@@ -72,6 +72,8 @@ static void detach(struct dlp_rank *rank)
 
 static void free_rank(struct dlp_rank *rank)
 {
+	if (rank->loop.screen)
+		dlp_screen_remove(rank->loop.screen, rank->run.observation.model);
 	detach(rank);
 	dlp_run_end(&rank->run);
 	free(rank->record);
@@ -111,6 +113,20 @@ static void begin_common(struct dlp_ranks *ranks)
 		dlp_sums_take(rank->run.observation.model, &rank->common);
 		rank->interval = rank->common;
 	}
+}
+
+/* Best effort: one that is not on the screen is in the report. */
+static void show(const struct dlp_ranks *ranks, struct dlp_rank *rank)
+{
+	const struct dlp_screen_job job = { .model = rank->run.observation.model,
+					    .facts = &rank->run.facts,
+					    .pid = (uint32_t)rank->run.target.pid,
+					    .name = rank->name,
+					    .number = rank->env.rank };
+
+	rank->loop.screen = ranks->screen;
+	if (dlp_screen_add(ranks->screen, &job))
+		dlp_complain("%s is not on the screen: out of memory", rank->who);
 }
 
 /* DLP_EXIT_OK, or why it is not observed, which has been said. */
@@ -164,6 +180,7 @@ static enum dlp_exit open_rank(struct dlp_ranks *ranks, const struct dlp_target 
 	(void)dlp_stats_switch_new(&rank->run.stats);
 	rank->run.observation.stats = rank->run.stats;
 	dlp_loop_init(&rank->loop, &rank->run.observation);
+	rank->loop.screen = ranks->screen;
 	if (dlp_ranks_name(ranks, rank))
 		dlp_complain("out of memory");
 	else
@@ -176,6 +193,8 @@ static enum dlp_exit open_rank(struct dlp_ranks *ranks, const struct dlp_target 
 	rank->ranks = ranks;
 	dlp_session_set_kin(rank->loop.session, is_kin, rank);
 	ranks->rank[ranks->cnt++] = rank;
+	if (ranks->screen)
+		show(ranks, rank);
 	begin_common(ranks);
 	return DLP_EXIT_OK;
 }
@@ -238,6 +257,8 @@ static void end_rank(struct dlp_ranks *ranks, size_t i)
 	if (err)
 		fail(rank, err);
 	detach(rank);
+	if (ranks->screen)
+		dlp_screen_ended(ranks->screen, rank->run.observation.model);
 	ranks->lonely_ns = dlp_now_ns();
 }
 
@@ -278,7 +299,7 @@ static int wait_until(struct dlp_ranks *ranks, uint64_t deadline_ns)
 {
 	uint64_t now = dlp_now_ns();
 	int timeout = deadline_ns > now ? (int)((deadline_ns - now) / DLP_NS_PER_MS + 1) : 0;
-	/* the command's two and one of each rank, whose own descriptors are behind it */
+	/* the command's two, or signals and screen, and one of each rank: its own are behind that */
 	struct epoll_event event[DLP_RANKS_MAX + 2];
 	int n;
 
@@ -290,6 +311,8 @@ static int wait_until(struct dlp_ranks *ranks, uint64_t deadline_ns)
 			continue;
 		if (ranks->launch && event[i].data.fd == ranks->launch->signal_fd)
 			dlp_launch_relay(ranks->launch);
+		else if (ranks->screen && event[i].data.fd == dlp_screen_fd(ranks->screen))
+			ranks->stop |= dlp_screen_input(ranks->screen);
 		else
 			ranks->stop = true;
 	}
@@ -350,13 +373,54 @@ static void look(struct dlp_ranks *ranks)
 	ranks->look_ns = dlp_now_ns() + (ranks->cnt < ranks->wanted ? LOOK_NS : LOOK_LATER_NS);
 }
 
+/* Has every one that is to come come, and shown that it is what trains? */
+static bool may_settle(const struct dlp_ranks *ranks)
+{
+	if (ranks->finder && ranks->cnt < ranks->wanted)
+		return false;
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		const struct dlp_rank *rank = ranks->rank[i];
+
+		if (ranks->finder && rank->env.restarts)
+			return false;
+		if (rank->is_open && !rank->run.observation.model->getnext_cnt)
+			return false;
+	}
+	return open_cnt(ranks) > 0;
+}
+
+static int settle(struct dlp_ranks *ranks)
+{
+	pid_t pids[DLP_RANKS_MAX];
+	size_t cnt = 0;
+	int err;
+
+	if (ranks->settled || !may_settle(ranks))
+		return 0;
+	for (size_t i = 0; i < ranks->cnt; i++) {
+		if (ranks->rank[i]->is_open)
+			pids[cnt++] = ranks->rank[i]->run.target.pid;
+	}
+	ranks->settled = true;
+	/* attaching to another one would not be allowed */
+	ranks->look_ns = UINT64_MAX;
+	err = dlp_run_settle(ranks->options->summary, &ranks->summary_fd, pids, cnt);
+	for (size_t i = 0; !err && i < ranks->cnt; i++) {
+		struct dlp_record *record = ranks->rank[i]->run.observation.record;
+
+		if (record)
+			dlp_record_settle(record);
+	}
+	return err;
+}
+
 static bool is_over(const struct dlp_ranks *ranks, uint64_t now_ns)
 {
 	if (ranks->stop || now_ns >= ranks->end_ns)
 		return true;
 	if (open_cnt(ranks))
 		return false;
-	return !ranks->finder || now_ns >= ranks->lonely_ns + LONELY_NS;
+	return !ranks->finder || ranks->settled || now_ns >= ranks->lonely_ns + LONELY_NS;
 }
 
 static int run(struct dlp_ranks *ranks)
@@ -374,6 +438,9 @@ static int run(struct dlp_ranks *ranks)
 		if (err)
 			return err;
 		read_all(ranks);
+		err = settle(ranks);
+		if (err)
+			return err;
 		now = dlp_now_ns();
 		if (is_over(ranks, now))
 			break;
@@ -386,8 +453,29 @@ static int run(struct dlp_ranks *ranks)
 		}
 		if (now >= ranks->look_ns)
 			look(ranks);
+		if (ranks->screen)
+			dlp_screen_tick(ranks->screen, now);
 	}
 	return 0;
+}
+
+/* Where there is no terminal for it, lines it is. The terminal of a command is the command's. */
+static int open_screen(struct dlp_ranks *ranks)
+{
+	if (ranks->launch || ranks->options->quiet || ranks->options->lines || !ranks->cnt ||
+	    dlp_screen_open(fileno(ranks->out), &ranks->screen))
+		return 0;
+	for (size_t i = 0; i < ranks->cnt; i++)
+		show(ranks, ranks->rank[i]);
+	return add_fd(ranks, dlp_screen_fd(ranks->screen));
+}
+
+static void close_screen(struct dlp_ranks *ranks)
+{
+	dlp_screen_close(ranks->screen);
+	ranks->screen = NULL;
+	for (size_t i = 0; i < ranks->cnt; i++)
+		ranks->rank[i]->loop.screen = NULL;
 }
 
 /* All windows end together, and the report is made before anything is detached: see dlp_observe. */
@@ -401,14 +489,20 @@ static enum dlp_exit finish(struct dlp_ranks *ranks)
 			fail(rank, err);
 	}
 	dlp_ranks_compare(ranks);
+	/* the report is next */
+	close_screen(ranks);
 	/* none was observed, and why has been said */
 	return ranks->cnt ? dlp_ranks_report(ranks) : ranks->refused;
 }
 
 static enum dlp_exit observe(struct dlp_ranks *ranks)
 {
-	int err = run(ranks);
-	enum dlp_exit ret = finish(ranks);
+	int err = open_screen(ranks);
+	enum dlp_exit ret;
+
+	if (!err)
+		err = run(ranks);
+	ret = finish(ranks);
 
 	if (err)
 		dlp_complain("observation failed: %s", strerror(-err));
@@ -416,6 +510,7 @@ static enum dlp_exit observe(struct dlp_ranks *ranks)
 		free_rank(ranks->rank[i]);
 	dlp_cleanup_close(&ranks->epoll_fd);
 	dlp_cleanup_close(&ranks->signal_fd);
+	dlp_cleanup_close(&ranks->summary_fd);
 	return err ? DLP_EXIT_FAILURE : ret;
 }
 
@@ -430,6 +525,7 @@ enum dlp_exit dlp_ranks_processes(const struct dlp_options *options,
 		.launch = launch,
 		.epoll_fd = -1,
 		.signal_fd = -1,
+		.summary_fd = -1,
 		.compared.slowest = -1,
 	};
 	int err = open_fds(&ranks);
@@ -455,6 +551,7 @@ enum dlp_exit dlp_ranks_command(const struct dlp_options *options, const struct 
 		.finder = finder,
 		.epoll_fd = -1,
 		.signal_fd = -1,
+		.summary_fd = -1,
 		.compared.slowest = -1,
 	};
 	struct dlp_rank_env env;

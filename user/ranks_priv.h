@@ -33,10 +33,13 @@ struct dlp_ranks {
 	size_t cnt;
 	size_t wanted; /* so many the launcher is to start */
 	int epoll_fd, signal_fd;
+	struct dlp_screen *screen; /* instead of the lines; NULL = none */
 	uint64_t end_ns, next_ns; /* of the observation, and of the interval */
 	uint64_t look_ns;	  /* when to look for more ranks; UINT64_MAX = never */
 	uint64_t lonely_ns;	  /* since when none is observed */
 	bool stop, full_told;
+	bool settled;	/* privileges are given up: no rank can be added any more */
+	int summary_fd; /* the summary, already open; < 0 = not */
 	enum dlp_exit refused; /* why one could not be observed; DLP_EXIT_OK = all could */
 	/* The comparison that says most so far. */
 	struct dlp_ranks_verdict compared;
@@ -48,7 +51,7 @@ struct dlp_ranks {
 int dlp_ranks_name(const struct dlp_ranks *ranks, struct dlp_rank *rank);
 /* Compares what is common to the ranks now, and keeps it when it says more than what there is. */
 void dlp_ranks_compare(struct dlp_ranks *ranks);
-/* The line behind those of an interval. */
+/* What is said of the job behind its ranks' interval: a line, or the screen's overview. */
 void dlp_ranks_say_interval(struct dlp_ranks *ranks);
 /* The windows are closed: verdicts, summary, report. */
 enum dlp_exit dlp_ranks_report(struct dlp_ranks *ranks);

@@ -116,9 +116,11 @@ void dlp_ranks_say_interval(struct dlp_ranks *ranks)
 	if (few)
 		take_facts(ranks, false, facts);
 	dlp_diagnose_ranks(facts, ranks->cnt, &verdict);
-	if (verdict.slowest >= 0 && !ranks->options->quiet) {
-		fprintf(ranks->out, "%-8s%s\n", "job",
-			dlp_ranks_sentence(&verdict, facts, who, text, sizeof(text)));
+	dlp_ranks_sentence(&verdict, facts, who, text, sizeof(text));
+	if (ranks->screen) {
+		dlp_screen_compare(ranks->screen, &verdict, text);
+	} else if (verdict.slowest >= 0 && !ranks->options->quiet) {
+		fprintf(ranks->out, "%-8s%s\n", "job", text);
 		fflush(ranks->out);
 	}
 	for (size_t i = 0; i < ranks->cnt; i++)
@@ -229,7 +231,8 @@ static enum dlp_exit write_summary(const struct dlp_ranks *ranks, const char *te
 			.facts = &ranks->rank[i]->run.facts,
 			.record = ranks->rank[i]->record,
 		};
-	if (!dlp_summary_ranks_write(ranks->options->summary, &job, error, sizeof(error)))
+	if (!dlp_summary_ranks_write(ranks->options->summary, ranks->summary_fd, &job, error,
+				     sizeof(error)))
 		return DLP_EXIT_OK;
 	dlp_complain("%s", error);
 	return DLP_EXIT_FAILURE;

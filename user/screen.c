@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "keys.h"
+#include "log.h"
 #include "objects.h"
 #include "snapshot.h"
 #include "term.h"
@@ -19,21 +21,32 @@
 /* Nobody reads faster, and a key that repeats must not keep the reader of the ring busy. */
 #define DRAW_EVERY_NS (200 * DLP_NS_PER_MS)
 
-struct dlp_screen {
-	const struct dlp_model *model;
-	const struct dlp_summary_facts *facts;
+/* One process. */
+struct pane {
+	struct dlp_screen_job job; /* but for `name`, which the snapshot has */
 	struct dlp_snapshots *snapshots;
 	struct dlp_objects *objects;
+	struct dlp_snapshot shown;
+};
+
+struct dlp_screen {
+	struct pane *pane[DLP_RANKS_MAX]; /* owned; as many as `shown` has, which points into them */
+	struct dlp_view_job shown;
 	struct dlp_term *term;
 	struct dlp_view view;
 	struct dlp_grid grid;
-	struct dlp_snapshot shown;
 	int epoll_fd, signal_fd;
-	bool taken; /* there is something to show */
 	bool dirty, keys_heard;
 	uint64_t drawn_ns;
 	sigset_t mask_before;
 };
+
+static void free_pane(struct pane *pane)
+{
+	dlp_snapshots_free(pane->snapshots);
+	dlp_objects_free(pane->objects);
+	free(pane);
+}
 
 static int add_fd(const struct dlp_screen *screen, int fd)
 {
@@ -73,18 +86,13 @@ static int open_parts(struct dlp_screen *screen, int fd, enum dlp_colors colors)
 	if (screen->epoll_fd < 0)
 		return -errno;
 	err = open_signals(screen);
-	if (!err)
-		err = dlp_snapshots_new(&screen->snapshots);
-	if (!err)
-		err = dlp_objects_new("", &screen->objects);
 	/* last: what follows cannot fail, so the terminal is never taken in vain */
 	if (!err)
 		err = dlp_term_open(fd, colors, &screen->term);
 	return err;
 }
 
-int dlp_screen_open(int fd, const struct dlp_model *model, const struct dlp_summary_facts *facts,
-		    struct dlp_screen **ret)
+int dlp_screen_open(int fd, struct dlp_screen **ret)
 {
 	struct dlp_term_caps caps;
 	struct dlp_screen *screen;
@@ -97,8 +105,7 @@ int dlp_screen_open(int fd, const struct dlp_model *model, const struct dlp_summ
 	screen = calloc(1, sizeof(*screen));
 	if (!screen)
 		return -ENOMEM;
-	screen->model = model;
-	screen->facts = facts;
+	screen->shown.compared.slowest = -1;
 	screen->epoll_fd = screen->signal_fd = -1;
 	/* character widths, whatever the user's language; without it all but ASCII becomes '?' */
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
@@ -109,6 +116,7 @@ int dlp_screen_open(int fd, const struct dlp_model *model, const struct dlp_summ
 		dlp_screen_close(screen);
 		return err;
 	}
+	dlp_complaints_hold();
 	hear_keys(screen, true);
 	screen->dirty = true;
 	*ret = screen;
@@ -123,10 +131,77 @@ void dlp_screen_close(struct dlp_screen *screen)
 	dlp_cleanup_close(&screen->epoll_fd);
 	dlp_cleanup_close(&screen->signal_fd);
 	sigprocmask(SIG_SETMASK, &screen->mask_before, NULL);
-	dlp_snapshots_free(screen->snapshots);
-	dlp_objects_free(screen->objects);
+	dlp_complaints_release();
+	for (size_t i = 0; i < screen->shown.cnt; i++)
+		free_pane(screen->pane[i]);
 	dlp_grid_fini(&screen->grid);
 	free(screen);
+}
+
+int dlp_screen_add(struct dlp_screen *screen, const struct dlp_screen_job *job)
+{
+	size_t at = screen->shown.cnt;
+	struct pane *pane;
+	int err;
+
+	if (at == DLP_RANKS_MAX)
+		return -ENOSPC;
+	pane = calloc(1, sizeof(*pane));
+	if (!pane)
+		return -ENOMEM;
+	err = dlp_snapshots_new(&pane->snapshots);
+	if (!err)
+		err = dlp_objects_new("", &pane->objects);
+	if (err) {
+		free_pane(pane);
+		return err;
+	}
+	pane->job = *job;
+	(void)snprintf(pane->shown.rank, sizeof(pane->shown.rank), "%s", job->name);
+	screen->pane[at] = pane;
+	screen->shown.rank[at] = (struct dlp_view_rank){ .pid = job->pid,
+							 .number = job->number,
+							 .snapshot = &pane->shown };
+	screen->shown.cnt++;
+	if (at == 1)
+		screen->view.several = screen->view.overview = true;
+	return 0;
+}
+
+/* Its place; that of none is `cnt`. */
+static size_t place(const struct dlp_screen *screen, const struct dlp_model *model)
+{
+	size_t at = 0;
+
+	while (at < screen->shown.cnt && screen->pane[at]->job.model != model)
+		at++;
+	return at;
+}
+
+void dlp_screen_remove(struct dlp_screen *screen, const struct dlp_model *model)
+{
+	size_t at = place(screen, model);
+
+	if (at == screen->shown.cnt)
+		return;
+	free_pane(screen->pane[at]);
+	screen->shown.cnt--;
+	for (; at < screen->shown.cnt; at++) {
+		screen->pane[at] = screen->pane[at + 1];
+		screen->shown.rank[at] = screen->shown.rank[at + 1];
+	}
+	/* what was compared is told by places */
+	screen->shown.compared = (struct dlp_ranks_verdict){ .slowest = -1 };
+	screen->shown.text[0] = '\0';
+	screen->dirty = true;
+}
+
+void dlp_screen_ended(struct dlp_screen *screen, const struct dlp_model *model)
+{
+	size_t at = place(screen, model);
+
+	if (at < screen->shown.cnt)
+		screen->shown.rank[at].ended = screen->dirty = true;
 }
 
 int dlp_screen_fd(const struct dlp_screen *screen)
@@ -168,10 +243,10 @@ static bool take_keys(struct dlp_screen *screen)
 		hear_keys(screen, false);
 		return false;
 	}
-	for (size_t used, at = 0; cnt > 0 && at < (size_t)cnt; at += used) {
+	for (size_t used, at = 0; cnt > 0 && at < (size_t)cnt && screen->shown.cnt; at += used) {
 		int key = dlp_key_next(bytes + at, (size_t)cnt - at, &used);
 
-		switch (dlp_view_key(&screen->view, &screen->shown, key)) {
+		switch (dlp_view_job_key(&screen->view, &screen->shown, key)) {
 		case DLP_VIEW_QUIT:
 			return true;
 		case DLP_VIEW_REDRAW:
@@ -190,20 +265,37 @@ bool dlp_screen_input(struct dlp_screen *screen)
 	return screen->keys_heard && take_keys(screen);
 }
 
-void dlp_screen_interval(struct dlp_screen *screen, const struct dlp_verdict *lately)
+void dlp_screen_interval(struct dlp_screen *screen, const struct dlp_model *model,
+			 const struct dlp_verdict *lately)
 {
-	const struct dlp_snap_names names = {
-		.device = screen->facts->device_name,
-		.object = dlp_objects_name,
-		.ctx = screen->objects,
-	};
-	bool keep = screen->view.paused && screen->taken;
+	size_t at = place(screen, model);
+	struct dlp_snap_names names = { .object = dlp_objects_name };
+	struct dlp_view_rank *rank;
+	struct pane *pane;
+	bool keep;
 
-	dlp_objects_age(screen->objects);
-	dlp_snapshots_take(screen->snapshots, screen->model, lately, screen->facts, &names,
-			   keep ? NULL : &screen->shown);
-	screen->taken = true;
+	if (at == screen->shown.cnt)
+		return;
+	pane = screen->pane[at];
+	rank = &screen->shown.rank[at];
+	names.device = pane->job.facts->device_name;
+	names.ctx = pane->objects;
+	keep = screen->view.paused && rank->taken;
+	dlp_objects_age(pane->objects);
+	dlp_snapshots_take(pane->snapshots, model, lately, pane->job.facts, &names,
+			   keep ? NULL : &pane->shown);
+	rank->taken = true;
 	screen->dirty |= !keep;
+}
+
+void dlp_screen_compare(struct dlp_screen *screen, const struct dlp_ranks_verdict *compared,
+			const char *text)
+{
+	if (screen->view.paused)
+		return;
+	screen->shown.compared = *compared;
+	(void)snprintf(screen->shown.text, sizeof(screen->shown.text), "%s", text);
+	screen->dirty = true;
 }
 
 void dlp_screen_tick(struct dlp_screen *screen, uint64_t now_ns)
@@ -215,18 +307,13 @@ void dlp_screen_tick(struct dlp_screen *screen, uint64_t now_ns)
 		return;
 	up = dlp_term_up(screen->term);
 	hear_keys(screen, up);
-	if (!screen->dirty || !up)
+	if (!screen->dirty || !up || !screen->shown.cnt)
 		return;
 	dlp_term_size(screen->term, &rows, &cols);
 	if ((screen->grid.rows != rows || screen->grid.cols != cols) &&
 	    dlp_grid_resize(&screen->grid, rows, cols))
 		return;
-	if (screen->taken)
-		dlp_view_draw(&screen->view, &screen->shown, &screen->grid);
-	else
-		dlp_grid_put(
-			&screen->grid, 0, 1, cols, DLP_STYLE_DIM,
-			"dlprof-bpf  attached; the first figures come with the first interval");
+	dlp_view_job_draw(&screen->view, &screen->shown, &screen->grid);
 	/* what a slow terminal did not take is drawn with the next try */
 	screen->dirty = !dlp_term_draw(screen->term, &screen->grid);
 	screen->drawn_ns = now_ns;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "governor.h"
 #include "loss.h"
 #include "snapshot_priv.h"
 #include "stage.h"
@@ -266,6 +267,21 @@ static void put_system(const struct dlp_model *model, struct dlp_snap_system *re
 	}
 }
 
+/* The last step says most: they go from what is missed least to what is missed most. */
+static void put_governed(const struct dlp_governing *governing, struct dlp_snapshot *ret)
+{
+	ret->governed = governing->active;
+	ret->fewer[0] = '\0';
+	for (uint32_t step = DLP_GOV_MAX; step-- > 0;) {
+		if (!(governing->active & 1u << step))
+			continue;
+		(void)snprintf(ret->fewer, sizeof(ret->fewer), "%s (limit %.2f %%)",
+			       dlp_governor_step_text(step),
+			       (double)governing->limit_ppm / DLP_PPM_PER_PERCENT);
+		return;
+	}
+}
+
 static void put_header(const struct dlp_model *model, const struct dlp_summary_facts *facts,
 		       struct dlp_snapshot *ret)
 {
@@ -277,10 +293,11 @@ static void put_header(const struct dlp_model *model, const struct dlp_summary_f
 	ret->cost = cost.daemon_known || cost.probes_known ?
 			    (double)(cost.daemon_cpu_ns + cost.probe_cpu_ns) / wall_ns :
 			    NAN;
+	ret->probe_cost = cost.probes_known ? (double)cost.probe_cpu_ns / wall_ns : NAN;
 	ret->rss_bytes = cost.daemon_rss_bytes;
 	dlp_loss_get(model, &loss);
 	ret->complete = dlp_summary_complete(model, facts);
-	ret->governed = model->governing.active;
+	put_governed(&model->governing, ret);
 	ret->lost[0] = '\0';
 	if (loss.reason_cnt)
 		(void)snprintf(ret->lost, sizeof(ret->lost), "%llu %s",

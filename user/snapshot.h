@@ -103,11 +103,14 @@ struct dlp_snap_system {
 struct dlp_snapshot {
 	uint32_t pid;
 	char cmdline[128];
+	char rank[16]; /* its name among several on one screen, filled by the caller; "" = alone */
 	uint64_t window_ns;
 	double cost;	    /* CPUs used by the tool and its probes; NAN = not known */
+	double probe_cost;  /* the probes' part of it; NAN = not known */
 	uint64_t rss_bytes; /* 0 = not known */
 	bool complete;	    /* no figure may be short */
 	bool governed;	    /* probes are left out to spare the job */
+	char fewer[160];    /* which, and why; "" = none */
 	char lost[96];	    /* why; "" = nothing was lost */
 	size_t missing_cnt; /* parts that the kernel refuses or the user left out */
 	struct dlp_snap_loader loader[DLP_MODEL_LOADERS_MAX + 1];

@@ -97,12 +97,12 @@ int dlp_summary_ranks_format(const struct dlp_summary_job *job, char **ret_text)
 	return err;
 }
 
-int dlp_summary_ranks_write(const char *path, const struct dlp_summary_job *job, char *error,
+int dlp_summary_ranks_write(const char *path, int fd, const struct dlp_summary_job *job, char *error,
 			    size_t error_size)
 {
 	_cleanup_free_ char *text = NULL;
 
 	/* without memory there is no text */
 	(void)dlp_summary_ranks_format(job, &text);
-	return dlp_summary_save(path, -1, text, error, error_size);
+	return dlp_summary_save(path, fd, text, error, error_size);
 }

@@ -15,9 +15,6 @@
 
 /* The sparkline goes back at most so far. */
 #define SPARK_NS (600 * DLP_NS_PER_S)
-/* Below so many rows nothing is spaced out. */
-#define ROOMY 22
-#define SPACIOUS 34
 
 struct dlp_human dlp_view_duration(uint64_t ns)
 {
@@ -65,7 +62,7 @@ int dlp_view_wrap(const struct dlp_canvas *canvas, int row, int end, int col, un
 	return row;
 }
 
-static unsigned int severity_style(enum dlp_severity severity)
+unsigned int dlp_view_severity_style(enum dlp_severity severity)
 {
 	switch (severity) {
 	case DLP_SEV_HIGH:
@@ -79,8 +76,7 @@ static unsigned int severity_style(enum dlp_severity severity)
 	}
 }
 
-/* The limits of the summary's severities. */
-static unsigned int exposed_style(double share)
+unsigned int dlp_view_exposed_style(double share)
 {
 	return share < 0.05 ? DLP_STYLE_GOOD :
 	       share < 0.1  ? DLP_STYLE_PLAIN :
@@ -88,39 +84,55 @@ static unsigned int exposed_style(double share)
 			      DLP_STYLE_BAD;
 }
 
-static void draw_header(const struct dlp_canvas *canvas, int row)
+void dlp_view_head(const struct dlp_canvas *canvas, const struct dlp_view_head *head)
 {
-	const struct dlp_snapshot *snapshot = canvas->snapshot;
 	struct dlp_grid *grid = canvas->grid;
-	const char *lost = snapshot->governed ? "  fewer probes" :
-			   snapshot->complete ? "  lost 0" :
-						"  figures short";
+	const struct dlp_human clock = dlp_view_clock(head->window_ns);
+	const char *lost = head->governed ? "  fewer probes" :
+			   head->complete ? "  lost 0" :
+					    "  figures short";
+	bool whole = head->complete && !head->governed;
 	char text[96];
 	int at, end;
 
-	if (isnan(snapshot->cost))
+	if (isnan(head->cost))
 		(void)snprintf(text, sizeof(text), "own cost -");
 	else if (grid->cols < 76)
-		(void)snprintf(text, sizeof(text), "own %.2f %%", snapshot->cost * 100);
+		(void)snprintf(text, sizeof(text), "own %.2f %%", head->cost * 100);
 	else
 		(void)snprintf(text, sizeof(text),
 			       grid->cols < 100 ? "own %.2f %% %s" :
 						  "own cost %.2f %% of a CPU, %s",
-			       snapshot->cost * 100, dlp_human_bytes(snapshot->rss_bytes).text);
-	end = grid->cols - 1 - (int)strlen(dlp_view_clock(snapshot->window_ns).text);
-	dlp_grid_put(grid, row, end, grid->cols, DLP_STYLE_STRONG,
-		     dlp_view_clock(snapshot->window_ns).text);
+			       head->cost * 100, dlp_human_bytes(head->rss_bytes).text);
+	end = grid->cols - 1 - (int)strlen(clock.text);
+	dlp_grid_put(grid, 0, end, grid->cols, DLP_STYLE_STRONG, clock.text);
 	at = end - 2 - (int)strlen(lost);
-	dlp_grid_put(grid, row, at, end,
-		     snapshot->complete && !snapshot->governed ? DLP_STYLE_DIM : DLP_STYLE_WARN, lost);
+	dlp_grid_put(grid, 0, at, end, whole ? DLP_STYLE_DIM : DLP_STYLE_WARN, lost);
 	at -= (int)strlen(text);
-	dlp_grid_put(grid, row, at, grid->cols, DLP_STYLE_DIM, text);
+	dlp_grid_put(grid, 0, at, grid->cols, DLP_STYLE_DIM, text);
 	end = at - 2;
-	at = dlp_grid_put(grid, row, DLP_VIEW_LEFT, end, DLP_STYLE_STRONG, "dlprof-bpf");
+	at = dlp_grid_put(grid, 0, DLP_VIEW_LEFT, end, DLP_STYLE_STRONG, "dlprof-bpf");
 	if (canvas->view->paused)
-		at = dlp_grid_put(grid, row, at + 1, end, DLP_STYLE_ALARM, " PAUSED ");
-	at = dlp_grid_printf(grid, row, at + 2, end, DLP_STYLE_PLAIN, "pid %u", snapshot->pid);
-	dlp_grid_put_cut(grid, row, at + 1, end, DLP_STYLE_DIM, snapshot->cmdline);
+		at = dlp_grid_put(grid, 0, at + 1, end, DLP_STYLE_ALARM, " PAUSED ");
+	at = dlp_grid_put(grid, 0, at + 2, end, DLP_STYLE_PLAIN, head->who);
+	dlp_grid_put_cut(grid, 0, at + 1, end, DLP_STYLE_DIM, head->cmdline);
+}
+
+static void draw_header(const struct dlp_canvas *canvas)
+{
+	const struct dlp_snapshot *snapshot = canvas->snapshot;
+	struct dlp_view_head head = {
+		.cmdline = snapshot->cmdline,
+		.cost = snapshot->cost,
+		.rss_bytes = snapshot->rss_bytes,
+		.window_ns = snapshot->window_ns,
+		.complete = snapshot->complete,
+		.governed = snapshot->governed,
+	};
+
+	(void)snprintf(head.who, sizeof(head.who), "%s%spid %u", snapshot->rank,
+		       *snapshot->rank ? "  " : "", snapshot->pid);
+	dlp_view_head(canvas, &head);
 }
 
 static void draw_headline(const struct dlp_canvas *canvas, int row,
@@ -146,7 +158,7 @@ static void draw_headline(const struct dlp_canvas *canvas, int row,
 		break;
 	case DLP_BN_DATA_LOADING:
 		dlp_grid_printf(
-			grid, row, DLP_VIEW_LEFT, end, severity_style(loader->severity), "%s%s",
+			grid, row, DLP_VIEW_LEFT, end, dlp_view_severity_style(loader->severity), "%s%s",
 			grid->cols < 76 ? "Waits for data: " : "Data loading is the bottleneck: ",
 			cause);
 		break;
@@ -206,7 +218,7 @@ static void draw_level(const struct dlp_canvas *canvas, int row, int col, double
 					      (unsigned char)ascii[level];
 
 	if (!isnan(share))
-		dlp_grid_fill(canvas->grid, row, col, col + 1, exposed_style(share), ch);
+		dlp_grid_fill(canvas->grid, row, col, col + 1, dlp_view_exposed_style(share), ch);
 }
 
 /*
@@ -252,7 +264,7 @@ static int draw_exposed(const struct dlp_canvas *canvas, int row,
 		dlp_grid_put(grid, row, DLP_VIEW_LABEL, end, DLP_STYLE_DIM, "not measured yet");
 	} else {
 		double share = fmin(1, loader->exposed);
-		unsigned int style = exposed_style(share);
+		unsigned int style = dlp_view_exposed_style(share);
 
 		dlp_view_bar(canvas, row, DLP_VIEW_LABEL, end, style, share);
 		dlp_grid_printf(grid, row, end + 1, grid->cols, style, "%3.0f %%", share * 100);
@@ -389,36 +401,41 @@ static void draw_system(const struct dlp_canvas *canvas, int row)
 		(void)fact(canvas, row, col, DLP_STYLE_DIM, "most by %s", system->other);
 }
 
-static void draw_keys(const struct dlp_canvas *canvas, int row)
+void dlp_view_hints(const struct dlp_canvas *canvas, const struct dlp_view_hint *hint, size_t cnt)
+{
+	struct dlp_grid *grid = canvas->grid;
+	int col = DLP_VIEW_LEFT, row = grid->rows - 1;
+
+	for (size_t i = 0; i < cnt; i++) {
+		int width = dlp_grid_columns(hint[i].key) + 1 + dlp_grid_columns(hint[i].text);
+
+		if (!hint[i].shown || col + width > grid->cols)
+			continue;
+		col = dlp_grid_put(grid, row, col, grid->cols, DLP_STYLE_STRONG, hint[i].key);
+		col = dlp_grid_put(grid, row, col + 1, grid->cols, DLP_STYLE_DIM, hint[i].text) + 2;
+	}
+}
+
+static void draw_keys(const struct dlp_canvas *canvas)
 {
 	static const char *const sorts[DLP_SORT_MAX] = { "pid", "slow", "busy" };
 	const struct dlp_view *view = canvas->view;
-	struct dlp_grid *grid = canvas->grid;
 	char sort[24];
-	const struct {
-		const char *key, *text;
-		bool shown;
-	} item[] = {
+	const struct dlp_view_hint hint[] = {
 		{ "q", "quit", true },
 		{ "p", view->paused ? "go on" : "pause", true },
 		{ "Esc", "back", view->page != DLP_PAGE_WORKERS },
+		{ "r", "ranks", view->several && view->page == DLP_PAGE_WORKERS },
 		{ "s", sort, view->page == DLP_PAGE_WORKERS },
 		{ "Enter", "worker", view->page == DLP_PAGE_WORKERS },
 		{ "l", "loader", canvas->snapshot->loader_cnt > 2 },
-		{ "t", "stages", view->page != DLP_PAGE_STAGES },
+		{ "t", "stages", view->page != DLP_PAGE_STAGES && !view->overview },
 		{ "h", "help", view->page != DLP_PAGE_HELP },
 	};
-	int col = DLP_VIEW_LEFT;
 
-	(void)snprintf(sort, sizeof(sort), grid->cols < 72 ? "sort" : "sort: %s",
+	(void)snprintf(sort, sizeof(sort), canvas->grid->cols < 72 ? "sort" : "sort: %s",
 		       sorts[view->sort]);
-	for (size_t i = 0; i < DLP_ARRAY_SIZE(item); i++) {
-		if (!item[i].shown ||
-		    col + (int)strlen(item[i].key) + 1 + (int)strlen(item[i].text) > grid->cols)
-			continue;
-		col = dlp_grid_put(grid, row, col, grid->cols, DLP_STYLE_STRONG, item[i].key);
-		col = dlp_grid_put(grid, row, col + 1, grid->cols, DLP_STYLE_DIM, item[i].text) + 2;
-	}
+	dlp_view_hints(canvas, hint, DLP_ARRAY_SIZE(hint));
 }
 
 /* What else costs, and what to do: where there is room for it. Returns the row behind. */
@@ -451,20 +468,23 @@ static int draw_bottom(const struct dlp_canvas *canvas)
 	const struct dlp_snapshot *snapshot = canvas->snapshot;
 	struct dlp_grid *grid = canvas->grid;
 	int rows = grid->rows, row = rows - 1;
-	int devices = rows < 18 ? 0 : rows < ROOMY ? 1 : rows < SPACIOUS ? 2 : 5;
+	int devices = rows < 18 ? 0 : rows < DLP_VIEW_ROOMY ? 1 : rows < DLP_VIEW_SPACIOUS ? 2 : 5;
 
-	draw_keys(canvas, row);
-	if (rows >= ROOMY)
+	draw_keys(canvas);
+	if (rows >= DLP_VIEW_ROOMY)
 		dlp_view_legend(canvas, --row);
+	if (*snapshot->fewer && rows >= DLP_VIEW_ROOMY)
+		dlp_grid_printf(grid, --row, DLP_VIEW_LEFT, grid->cols - 1, DLP_STYLE_WARN,
+				"Probes   %s", snapshot->fewer);
 	/* losses that leave every figure whole can wait for the report */
-	if (!snapshot->complete && *snapshot->lost && rows >= ROOMY)
+	if (!snapshot->complete && *snapshot->lost && rows >= DLP_VIEW_ROOMY)
 		dlp_grid_printf(grid, --row, DLP_VIEW_LEFT, grid->cols - 1, DLP_STYLE_WARN,
 				"Lost     %s", snapshot->lost);
 	draw_system(canvas, --row);
 	for (int i = devices < (int)snapshot->device_cnt ? devices : (int)snapshot->device_cnt;
 	     i-- > 0;)
 		draw_device(canvas, --row, &snapshot->device[i]);
-	return row - (rows >= ROOMY);
+	return row - (rows >= DLP_VIEW_ROOMY);
 }
 
 /* Verdict, waiting, times; returns the row behind. */
@@ -472,7 +492,7 @@ static int draw_top(const struct dlp_canvas *canvas)
 {
 	const struct dlp_snap_loader *loader = dlp_view_loader(canvas->view, canvas->snapshot);
 	struct dlp_grid *grid = canvas->grid;
-	bool roomy = grid->rows >= ROOMY, spacious = grid->rows >= SPACIOUS;
+	bool roomy = grid->rows >= DLP_VIEW_ROOMY, spacious = grid->rows >= DLP_VIEW_SPACIOUS;
 	int row = 1 + spacious;
 
 	draw_headline(canvas, row++, loader);
@@ -505,6 +525,17 @@ static void draw_page(const struct dlp_canvas *canvas, int row, int end)
 	}
 }
 
+bool dlp_view_room(const struct dlp_canvas *canvas)
+{
+	const struct dlp_grid *grid = canvas->grid;
+
+	if (grid->rows >= DLP_VIEW_ROWS_MIN && grid->cols >= DLP_VIEW_COLS_MIN)
+		return true;
+	(void)dlp_view_wrap(canvas, 0, grid->rows, 0, DLP_STYLE_PLAIN,
+			    "dlprof-bpf needs 60 columns and 15 rows; q quits.");
+	return false;
+}
+
 void dlp_view_draw(const struct dlp_view *view, const struct dlp_snapshot *snapshot,
 		   struct dlp_grid *grid)
 {
@@ -512,15 +543,12 @@ void dlp_view_draw(const struct dlp_view *view, const struct dlp_snapshot *snaps
 	int row;
 
 	dlp_grid_clear(grid);
-	if (grid->rows < DLP_VIEW_ROWS_MIN || grid->cols < DLP_VIEW_COLS_MIN) {
-		(void)dlp_view_wrap(&canvas, 0, grid->rows, 0, DLP_STYLE_PLAIN,
-				    "dlprof-bpf needs 60 columns and 15 rows; q quits.");
+	if (!dlp_view_room(&canvas))
 		return;
-	}
-	draw_header(&canvas, 0);
+	draw_header(&canvas);
 	if (view->page == DLP_PAGE_HELP) {
-		dlp_view_help(&canvas, 1 + (grid->rows > ROOMY), grid->rows - 1);
-		draw_keys(&canvas, grid->rows - 1);
+		dlp_view_help(&canvas, 1 + (grid->rows > DLP_VIEW_ROOMY), grid->rows - 1);
+		draw_keys(&canvas);
 		return;
 	}
 	row = draw_top(&canvas);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "diagnose_ranks.h"
 #include "grid.h"
 #include "snapshot.h"
 
@@ -37,6 +38,27 @@ struct dlp_view {
 	bool paused;
 	uint32_t loader;   /* id; 0 = all */
 	uint32_t selected; /* tid of a row; 0 = none yet */
+	/* Of several processes on one screen: */
+	bool several;
+	bool overview; /* instead of the pages of one; help is the same for both */
+	uint32_t rank; /* pid of the one that is shown or selected; 0 = none yet */
+};
+
+/* One of several processes that are observed together. */
+struct dlp_view_rank {
+	uint32_t pid;
+	int number; /* -1 = it has none */
+	bool ended;
+	bool taken; /* `snapshot` holds something */
+	const struct dlp_snapshot *snapshot;
+};
+
+/* All of them, cnt > 0, in the order of `compared`. */
+struct dlp_view_job {
+	struct dlp_view_rank rank[DLP_RANKS_MAX];
+	size_t cnt;
+	struct dlp_ranks_verdict compared; /* as of the last interval */
+	char text[320];			   /* its sentence; "" = not compared yet */
 };
 
 enum dlp_view_act { DLP_VIEW_NOTHING = 0, DLP_VIEW_REDRAW, DLP_VIEW_QUIT };
@@ -46,5 +68,9 @@ enum dlp_view_act dlp_view_key(struct dlp_view *view, const struct dlp_snapshot 
 /* Fills the whole grid. */
 void dlp_view_draw(const struct dlp_view *view, const struct dlp_snapshot *snapshot,
 		   struct dlp_grid *grid);
+/* The same for several processes: an overview, or the screen of one of them. */
+enum dlp_view_act dlp_view_job_key(struct dlp_view *view, const struct dlp_view_job *job, int key);
+void dlp_view_job_draw(const struct dlp_view *view, const struct dlp_view_job *job,
+		       struct dlp_grid *grid);
 
 #endif /* DLP_VIEW_H */

@@ -9,12 +9,36 @@
 /* Everything begins after one blank column; labels on the left are so wide. */
 #define DLP_VIEW_LEFT 1
 #define DLP_VIEW_LABEL 10
+/* Below so many rows nothing is spaced out. */
+#define DLP_VIEW_ROOMY 22
+#define DLP_VIEW_SPACIOUS 34
 
 struct dlp_canvas {
 	const struct dlp_view *view;
 	const struct dlp_snapshot *snapshot;
 	struct dlp_grid *grid;
 };
+
+/* What the first row says. */
+struct dlp_view_head {
+	char who[40];
+	const char *cmdline;
+	double cost;
+	uint64_t rss_bytes, window_ns;
+	bool complete, governed;
+};
+
+/* A key of the last row. */
+struct dlp_view_hint {
+	const char *key, *text;
+	bool shown;
+};
+
+/* The first and the last row. */
+void dlp_view_head(const struct dlp_canvas *canvas, const struct dlp_view_head *head);
+void dlp_view_hints(const struct dlp_canvas *canvas, const struct dlp_view_hint *hint, size_t cnt);
+/* There is something to draw on; says so otherwise. */
+bool dlp_view_room(const struct dlp_canvas *canvas);
 
 /* The rows of the chosen loader in the chosen order, the trainer first. Returns how many. */
 size_t dlp_view_rows(const struct dlp_view *view, const struct dlp_snapshot *snapshot,
@@ -34,6 +58,9 @@ void dlp_view_now(const struct dlp_canvas *canvas, int row, int col,
 		  const struct dlp_snap_worker *worker);
 /* Names of the states that some bar shows, with their looks. */
 void dlp_view_legend(const struct dlp_canvas *canvas, int row);
+unsigned int dlp_view_severity_style(enum dlp_severity severity);
+/* By the limits of the summary's severities. */
+unsigned int dlp_view_exposed_style(double share);
 /* A bar for a share of 0..1. */
 void dlp_view_bar(const struct dlp_canvas *canvas, int row, int col, int end, unsigned int style,
 		  double share);

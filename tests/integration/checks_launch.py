@@ -78,6 +78,7 @@ def full(tap, launch, truth):
     """Everything the job did is in it: it was attached before there was anything to see."""
     start, end = compare.window(launch)
     first = min(e["s"] for e in truth.iters)
+    tap.same(len(truth.iters), 3, "a job of three epochs")
     tap.check(launch.summary["target"]["launched_ns"] < start < first,
               "attached before the first iterator", f"{(first - start) / 1e6:.0f} ms before it")
     tap.same(compare.loader_sum(launch, "getnext", "count"), len(truth.nexts),
@@ -97,11 +98,11 @@ def said(session):
 
 
 def job(env, launch, wrapper=()):
-    """Two epochs in a process that the wrapper starts; (truth, the job's log, exit status)."""
+    """Three epochs in a process that the wrapper starts; (truth, the job's log, exit status)."""
     session = env.new_session(prefix=[*launch.prefix, *wrapper])
     try:
         with session.phase("plan", loaders={"train": {**LOADER, "n": 120}},
-                           epochs=[["train", None], ["train", None]], step=STEP) as phase:
+                           epochs=[["train", None]] * 3, step=STEP) as phase:
             phase.go()
             phase.wait()
         session.close()

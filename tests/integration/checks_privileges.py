@@ -134,6 +134,54 @@ def own_job(env):
     tap.same(replay.returncode, 0, "the recording is whole", replay.stderr)
 
 
+@group("privileges, several jobs of a user")
+def several_jobs(env):
+    """They are given up as soon as all have shown that they train, and all is right after that."""
+    tap = env.tap
+    with user_job(env) as (one, folder, phase), user_job(env) as (other, _, other_phase):
+        base = os.path.join(folder, "out")
+        with sudo():
+            tool = Tool(env, f"{one.pid},{other.pid}", "--record", base + ".dlp", "--interval", "0.1",
+                        duration=4, summary=base + ".json").attached()
+        threads = settled(tool)
+        ours = held_by(tool.pid)
+        tap.check(ours, "it holds programs")
+        tool.finish().need_summary()
+    check_given_up(tap, threads, USER, WATCHING)
+    tap.same(len(threads), 3, "one thread more for each recording")
+    tap.check(not ours & programs(), "no program is left")
+    tap.same(tool.stderr, "", "nothing on stderr")
+    paths = [f"{base}.{session.pid}.dlp" for session in (one, other)]
+    for path in (base + ".json", *paths, tool.events_path):
+        st = os.stat(path)
+        tap.same((st.st_uid, st.st_gid), (USER, USER), f"{os.path.splitext(path)[1]} is theirs")
+    ranks = {e["pid"]: e["summary"] for e in tool.summary["ranks"]}
+    for session, truth in ((one, phase.truth), (other, other_phase.truth)):
+        tool.summary = ranks[session.pid]
+        compare.check_count(tap, tool, truth)
+        start, end = compare.window(tool)
+        later = [w for w in tool.summary["workers"]
+                 if w["born_ns"] and w["born_ns"] > start + 1e9 and end - w["born_ns"] > 5e8]
+        tap.check(later and all(w["states"] and w["batches"] for w in later),
+                  "workers that were born after the drop are seen", tool.summary["workers"])
+
+
+@group("privileges, several jobs and a folder of root's")
+def several_of_root(env):
+    """What the user may not write is opened before, what is root's may still be looked into."""
+    tap, session = env.tap, env.session()
+    shut = tempfile.mkdtemp(prefix="shut-", dir=env.folder)
+    with session.phase("steady", loader=LOADER, step=STEP), user_job(env) as (other, _, _phase):
+        with sudo():
+            tool = Tool(env, f"{other.pid},{session.pid}", duration=2.5, events=False,
+                        summary=os.path.join(shut, "run.json")).attached()
+        threads = settled(tool)
+        tool.finish().need_summary()
+    check_given_up(tap, threads, USER, WATCHING | SYS_PTRACE | DAC_READ_SEARCH)
+    tap.same({e["pid"] for e in tool.summary["ranks"]}, {session.pid, other.pid}, "both are observed")
+    tap.same(os.stat(tool.summary_path).st_uid, USER, "the summary in root's folder is theirs")
+
+
 @group("privileges, a job of root's")
 def roots_job(env):
     """Watched by a user with sudo, and by root itself; into a folder that is only root's."""

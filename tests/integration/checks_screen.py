@@ -312,34 +312,58 @@ def lines(env):
                           f"{name}: lines without escape codes", term.got[:300])
 
 
+class Tmux:
+    """A command in a real terminal emulator, of which the picture can be taken."""
+
+    def __init__(self, env, command, cols, rows):
+        if not shutil.which("tmux"):
+            raise Skip("tmux is not installed")
+        self.socket = os.path.join(env.folder, "tmux")
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows),
+                  f"env LC_ALL=C.UTF-8 {command}; exec sleep 60")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tmux("kill-server")
+
+    def tmux(self, *args):
+        return subprocess.run(["tmux", "-S", self.socket, *args], capture_output=True, text=True).stdout
+
+    def screen(self):
+        return self.tmux("capture-pane", "-p", "-t", "s").splitlines()
+
+    def resize(self, cols, rows):
+        self.tmux("resize-window", "-t", "s", "-x", str(cols), "-y", str(rows))
+
+    def press(self, *keys):
+        self.tmux("send-keys", "-t", "s", *keys)
+
+    def expect(self, seen, timeout=10):
+        """The screen's lines once `seen` says yes to them."""
+        got = []
+
+        def there():
+            got[:] = self.screen()
+            return seen(got)
+        if not wait_for(there, timeout):
+            raise Failed("\n".join(got))
+        return got
+
+
 @group("screen, in tmux")
 def in_tmux(env):
     tap, session = env.tap, env.session()
-    if not shutil.which("tmux"):
-        raise Skip("tmux is not installed")
-    socket = os.path.join(env.folder, "tmux")
-
-    def tmux(*args):
-        return subprocess.run(["tmux", "-S", socket, *args], capture_output=True, text=True).stdout
-
-    def screen():
-        return tmux("capture-pane", "-p", "-t", "s").splitlines()
-
-    with session.phase("steady", **WAITING):
-        tmux("-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", "60", "-y", "15",
-             f"env LC_ALL=C.UTF-8 {env.tool} --pid {session.pid}; exec sleep 60")
-        try:
-            for cols, rows in ((60, 15), (80, 24), (120, 40), (200, 50)):
-                tmux("resize-window", "-t", "s", "-x", str(cols), "-y", str(rows))
-                if not wait_for(lambda: any("q quit" in line for line in screen()[rows - 1:]), 10):
-                    raise Failed("\n".join(screen()))
-                got = screen()
-                tap.check(got[0].lstrip().startswith("dlprof-bpf") and len(got) == rows and
-                          any("Waiting" in line and "%" in line for line in got) and
-                          sum("trainer" in line for line in got) == 1,
-                          f"whole at {cols} x {rows}", "\n".join(got))
-            tmux("send-keys", "-t", "s", "q")
-            tap.check(wait_for(lambda: any(line.startswith("Observed: ") for line in screen()), 10),
-                      "the report is left behind", "\n".join(screen()))
-        finally:
-            tmux("kill-server")
+    with session.phase("steady", **WAITING), \
+            Tmux(env, f"{env.tool} --pid {session.pid}", 60, 15) as term:
+        for cols, rows in ((60, 15), (80, 24), (120, 40), (200, 50)):
+            term.resize(cols, rows)
+            got = term.expect(lambda lines: any("q quit" in line for line in lines[rows - 1:]))
+            tap.check(got[0].lstrip().startswith("dlprof-bpf") and len(got) == rows and
+                      any("Waiting" in line and "%" in line for line in got) and
+                      sum("trainer" in line for line in got) == 1,
+                      f"whole at {cols} x {rows}", "\n".join(got))
+        term.press("q")
+        got = term.expect(lambda lines: any(line.startswith("Observed: ") for line in lines))
+        tap.check(got, "the report is left behind")

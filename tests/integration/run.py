@@ -33,6 +33,7 @@ import checks_launch  # noqa: E402,F401
 import checks_ranks  # noqa: E402,F401
 import checks_export  # noqa: E402,F401
 import checks_screen  # noqa: E402,F401
+import checks_ranks_screen  # noqa: E402,F401
 import checks_gate  # noqa: E402,F401
 import checks_doctor  # noqa: E402,F401
 import checks_privileges  # noqa: E402,F401

@@ -26,6 +26,8 @@ static void test_known(void **state)
 		{ "\033OA", DLP_KEY_UP },
 		{ "\033[B", DLP_KEY_DOWN },
 		{ "\033OB", DLP_KEY_DOWN },
+		{ "\033[C", DLP_KEY_RIGHT },
+		{ "\033OD", DLP_KEY_LEFT },
 		{ "\033[5~", DLP_KEY_PAGE_UP },
 		{ "\033[6~", DLP_KEY_PAGE_DOWN },
 		{ "\033[H", DLP_KEY_HOME },

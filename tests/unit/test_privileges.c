@@ -123,42 +123,44 @@ static void set_invoker(void)
 /* A process of that user that waits until it is killed, at the latest with its parent. */
 static pid_t start_job(uid_t uid)
 {
-	int fds[2];
+	int fds[2], life[2];
 	pid_t pid;
 	char byte;
 
-	EXPECT(!pipe(fds));
+	EXPECT(!pipe(fds) && !pipe(life));
 	pid = fork();
 	if (!pid) {
-		/* it goes with the child that has started it; changing the user would undo that */
+		(void)close(life[1]);
 		if (setgid(uid) || setuid(uid) || prctl(PR_SET_DUMPABLE, 1) ||
-		    prctl(PR_SET_PDEATHSIG, SIGKILL) || write(fds[1], "", 1) != 1)
+		    write(fds[1], "", 1) != 1)
 			_exit(1);
-		for (;;)
-			pause();
+		/* a signal for the parent's death would need the rights that the parent gives up */
+		while (read(life[0], &byte, 1) < 0)
+			;
+		_exit(0);
 	}
 	EXPECT(pid > 0 && read(fds[0], &byte, 1) == 1);
 	return pid;
 }
 
-static void settle_with(pid_t job)
+static void settle_with(const pid_t *jobs, size_t cnt)
 {
 	EXPECT(!dlp_privileges_lower());
-	EXPECT(!dlp_privileges_settle(job));
+	EXPECT(!dlp_privileges_settle(jobs, cnt));
 	expect_locked();
 }
 
 static void own_job(void)
 {
-	pid_t job = start_job(USER);
+	pid_t job = start_job(USER), self = getpid();
 
 	set_invoker();
-	settle_with(job);
+	settle_with(&job, 1);
 	expect_caps(KEPT, KEPT);
 	expect_user(USER);
 	EXPECT(!kill(job, SIGKILL));
 	/* again, as when another process turns out to train: nothing comes back */
-	settle_with(getpid());
+	settle_with(&self, 1);
 	expect_caps(KEPT, KEPT);
 }
 
@@ -169,7 +171,7 @@ static void job_of_another(void)
 	int fd;
 
 	set_invoker();
-	settle_with(job);
+	settle_with(&job, 1);
 	expect_caps(KEPT | OTHERS_JOB, KEPT | OTHERS_JOB);
 	expect_user(USER);
 	(void)snprintf(path, sizeof(path), "/proc/%d/io", (int)job);
@@ -180,12 +182,23 @@ static void job_of_another(void)
 	EXPECT(open("/proc/sys/kernel/core_pattern", O_WRONLY) < 0);
 }
 
+/* Of several the one that needs most decides, wherever it stands. */
+static void several_jobs(void)
+{
+	pid_t jobs[] = { start_job(USER), start_job(0), start_job(USER) };
+
+	set_invoker();
+	settle_with(jobs, 3);
+	expect_caps(KEPT | OTHERS_JOB, KEPT | OTHERS_JOB);
+	EXPECT(!kill(jobs[0], SIGKILL) && !kill(jobs[2], SIGKILL));
+}
+
 static void root_without_sudo(void)
 {
 	pid_t job = start_job(USER);
 
 	EXPECT(!unsetenv("SUDO_UID"));
-	settle_with(job);
+	settle_with(&job, 1);
 	expect_caps(KEPT | OTHERS_JOB, KEPT | OTHERS_JOB);
 	EXPECT(getuid() == 0);
 	EXPECT(kill(job, SIGKILL) && errno == EPERM);
@@ -199,7 +212,7 @@ static void job_that_is_gone(void)
 		_exit(0);
 	EXPECT(waitpid(job, NULL, 0) == job);
 	set_invoker();
-	settle_with(job);
+	settle_with(&job, 1);
 	expect_caps(KEPT, KEPT);
 }
 
@@ -209,6 +222,7 @@ static void test_settle(void **state)
 	need_root();
 	in_child(own_job);
 	in_child(job_of_another);
+	in_child(several_jobs);
 	in_child(root_without_sudo);
 	in_child(job_that_is_gone);
 }

@@ -36,7 +36,7 @@ static int end(void **state)
 /* `environ` has its texts parted by '|'. */
 static void assert_told(const char *environ, int rank, int local_size)
 {
-	struct dlp_rank_env env = { -7, -7 };
+	struct dlp_rank_env env = { .rank = -7, .local_size = -7 };
 	size_t bytes = strlen(environ);
 	char *texts = strdup(environ);
 
@@ -73,6 +73,30 @@ static void what_is_no_number_was_not_told(void **state)
 	assert_told("RANK=1|RANK=2", 1, 1);
 }
 
+static void torchrun_tells_of_restarts(void **state)
+{
+	static const struct {
+		const char *environ;
+		bool restarts;
+	} cases[] = {
+		{ "TORCHELASTIC_MAX_RESTARTS=3", true },
+		{ "TORCHELASTIC_MAX_RESTARTS=0", false },
+		{ "TORCHELASTIC_MAX_RESTARTS=x", false },
+		{ "RANK=0", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct dlp_rank_env env = { .restarts = !cases[i].restarts };
+
+		/* its terminating byte ends the last text */
+		tree_write(&tree, "proc/4711/environ", cases[i].environ,
+			   strlen(cases[i].environ) + 1);
+		dlp_rank_env_get(tree.path, PID, &env);
+		assert_int_equal(env.restarts, cases[i].restarts);
+	}
+}
+
 static void a_long_environment_is_read_in_part(void **state)
 {
 	struct dlp_rank_env env;
@@ -95,7 +119,7 @@ static void a_long_environment_is_read_in_part(void **state)
 
 static void a_process_that_is_gone(void **state)
 {
-	struct dlp_rank_env env = { -7, -7 };
+	struct dlp_rank_env env = { .rank = -7, .local_size = -7 };
 
 	(void)state;
 	dlp_rank_env_get(tree.path, PID, &env);
@@ -108,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(numbers_are_found, start, end),
 		cmocka_unit_test_setup_teardown(what_is_no_number_was_not_told, start, end),
+		cmocka_unit_test_setup_teardown(torchrun_tells_of_restarts, start, end),
 		cmocka_unit_test_setup_teardown(a_long_environment_is_read_in_part, start, end),
 		cmocka_unit_test_setup_teardown(a_process_that_is_gone, start, end),
 	};

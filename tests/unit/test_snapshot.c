@@ -260,6 +260,20 @@ static void test_unknown(void **state)
 	assert_false(snap.complete);
 }
 
+/* Steps of the governor: the one that takes most is told. */
+static void test_governed(void **state)
+{
+	(void)state;
+	take();
+	assert_false(snap.governed);
+	assert_string_equal(snap.fewer, "");
+	job.model.governing.limit_ppm = 5000;
+	job.model.governing.active = 1u << DLP_GOV_LABELS_FEW | 1u << DLP_GOV_LABELS_OFF;
+	take();
+	assert_true(snap.governed);
+	assert_string_equal(snap.fewer, "without record_function labels (limit 0.50 %)");
+}
+
 static void test_untrusted(void **state)
 {
 	(void)state;
@@ -281,6 +295,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_workers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_governed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_untrusted, setup, teardown),
 	};
 

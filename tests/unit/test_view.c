@@ -286,6 +286,20 @@ static void test_stalled(void **state)
 	golden("stalled-80x24", 24, 80);
 }
 
+/* The governor has taken steps: said on top, and which one where there is room. */
+static void test_fewer_probes(void **state)
+{
+	(void)state;
+	snap.governed = true;
+	snap.complete = false;
+	(void)snprintf(snap.fewer, sizeof(snap.fewer),
+		       "without record_function labels (limit 1.00 %%)");
+	(void)snprintf(snap.lost, sizeof(snap.lost),
+		       "6 seconds without record_function labels, to spare the job");
+	golden("governed-60x15", 15, 60);
+	golden("governed-80x24", 24, 80);
+}
+
 static void test_many_workers(void **state)
 {
 	(void)state;
@@ -453,6 +467,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_healthy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stalled, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fewer_probes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_workers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sort, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loaders, setup, teardown),
