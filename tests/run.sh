@@ -215,6 +215,7 @@ tier_lint() {
 	lint_with cppcheck lint-cppcheck
 	lint_with clang-tidy lint-tidy
 	test_command lint/build-with-clang 600 make lint-clang
+	test_command lint/bpf-for-arm64 600 make lint-arm64
 	if [ -r /sys/kernel/btf/vmlinux ]; then
 		test_command lint/check-vmlinux 600 make "-j$JOBS" check-vmlinux
 	else
