@@ -240,7 +240,7 @@ list-unit list-bpf: list-%:
 
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
-	test-scenarios-short test-scenarios test-robust test-valgrind test-vm test-vm-short deps-vm bench
+	test-scenarios-short test-scenarios test-robust test-valgrind test-vm test-vm-short test-torch deps-vm bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -284,6 +284,9 @@ test-vm: ## BPF tier, state clock and a training on kernels from 5.10 to 7.x (em
 
 test-vm-short: ## a part of the BPF tier on the oldest and the newest of them
 	$(Q)tests/run.sh vm-short
+
+test-torch: ## a training on torch from 1.8 to the newest (installs some 15 GB, takes long)
+	$(Q)tests/run.sh torch
 
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo

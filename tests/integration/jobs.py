@@ -31,7 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import homemade  # noqa: E402
 import truth  # noqa: E402
 
-BLOB = zlib.compress(random.Random(1).randbytes(50_000) + b"a" * 50_000, 1)
+BLOB = zlib.compress(random.Random(1).getrandbits(400_000).to_bytes(50_000, "little") + b"a" * 50_000, 1)
 DIRECT_BYTES = 4 << 20  # checks_states.py knows this, too
 FAULT_STEP = 256 << 10  # beyond the readahead window: every touch waits for the disk
 
