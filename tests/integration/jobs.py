@@ -10,6 +10,7 @@ import gc
 import hashlib
 import json
 import mmap
+import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import queue
@@ -471,9 +472,12 @@ def plan(control, loaders, epochs, step=None, thread=False):
 
     if any(options.get("pin_memory") for options in loaders.values()):
         fake_pinning()
-    # a process of the interpreter's own: the first spawning would start it, in the midst of iter()
-    if any(options.get("multiprocessing_context") == "spawn" for options in loaders.values()):
+    # processes of the interpreter's own: the first spawning would start them, in the midst of iter()
+    contexts = {options.get("multiprocessing_context") for options in loaders.values()}
+    if contexts & {"spawn", "forkserver"}:
         multiprocessing.resource_tracker.ensure_running()
+    if "forkserver" in contexts:
+        multiprocessing.forkserver.ensure_running()
     control.ready()
     control.wait()
     if thread:
@@ -562,6 +566,8 @@ def main():
             traceback.print_exc()
             result = {"error": f"{type(e).__name__}: {e}"}
         gc.collect()
+        # it has this job's environment, and its children would have it
+        multiprocessing.forkserver._forkserver._stop()
         truth.finish()
         control.say(event="done", result=result)
 
