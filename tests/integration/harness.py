@@ -153,6 +153,7 @@ class Session:
         threading.Thread(target=self.read, daemon=True).start()
         up = self.expect("up", 120)
         self.torch, self.python = up["torch"], up["python"]
+        self.own_pid = up["pid"]  # as the job's own namespace has it
 
     def read(self):
         for line in self.process.stdout:

@@ -552,7 +552,7 @@ def main():
     torch.set_num_threads(1)
     truth.install()
     control = Control()
-    control.say(event="up", torch=torch.__version__, python=sys.version.split()[0])
+    control.say(event="up", torch=torch.__version__, python=sys.version.split()[0], pid=os.getpid())
     while True:
         command = control.read()
         if command is None:

@@ -16,7 +16,7 @@ FOLDER = os.path.join(ROOT, "build/venv-torch")
 RELEASES = os.path.join(ROOT, "tests/torch/releases")
 NEED_BYTES = 6 << 30  # a wheel and what it unpacks to
 LIBRARIES = ("libtorch_cpu.so", "libtorch_python.so")
-# functions of CUDA's libraries: what of these nobody defines is put into the stand-ins
+# functions of CUDA's libraries that are asked for without a version
 CUDA_NAME = re.compile(r"(cu|nv|nccl|__cuda)[A-Za-z0-9_]*$")
 # cudaErrorNoDevice, and an error in each of the other libraries
 STUB = ".text\n.globl {0}\n.type {0}, %function\n{0}:\n\tmov $100, %eax\n\tret\n"
@@ -82,29 +82,35 @@ def make_stub(folder, soname, symbols):
             raise Missing(f"no stand-in for {soname}: {made.stdout.strip()[-200:]}")
 
 
+def version_files(library):
+    """{version: the library that it is wanted of}"""
+    files, file = {}, None
+    for line in run("readelf", "-V", "-W", library).stdout.splitlines():
+        at = re.search(r"\bFile: (\S+)", line)
+        file = at.group(1) if at else file
+        at = re.search(r"\bName: (\S+)  Flags", line)
+        if at and file:
+            files[at.group(1)] = file
+    return files
+
+
 def make_stubs(folder):
     """For what the libraries in this folder need of CUDA and do not find."""
     libraries = glob.glob(os.path.join(folder, "*.so*"))
     missing = sorted(set().union(*map(unfound, libraries)))
-    if not missing:
-        return
-    defined, wanted = set(), {}
+    defined, plain, stubs = set(), set(), {soname: {} for soname in missing}
     for library in libraries:
+        files = version_files(library)
         for name, version, here in dynamic_symbols(library):
             if here:
                 defined.add(name)
-            elif CUDA_NAME.match(name):
-                wanted.setdefault(version, set()).add(name)
-    stubs = {soname: {} for soname in missing}
-    for version, names in wanted.items():
-        # a version is named as its library
-        home = [x for x in missing if version and x.split(".so")[0] == version.split(".so")[0]]
-        if home and names - defined:
-            stubs[home[0]][version] = names - defined
-    plain = {"": wanted.get("", set()) - defined}
+            elif version and files.get(version) in stubs:
+                stubs[files[version]].setdefault(version, set()).add(name)
+            elif not version and CUDA_NAME.match(name):
+                plain.add(name)
     for soname, symbols in stubs.items():
         # which of those without versions has a function is not known: each that is loaded will do
-        make_stub(folder, soname, symbols or plain)
+        make_stub(folder, soname, symbols or {"": plain - defined})
 
 
 # ---- environments ----------------------------------------------------------------------------
@@ -131,15 +137,33 @@ def install(folder, wanted, version):
     make_stubs(glob.glob(os.path.join(folder, "lib/python3*/site-packages/torch/lib"))[0])
 
 
-def strip_copy(folder, original):
-    """All of it by further names of the same files, but for what is stripped."""
+def link_copy(folder, original):
+    """All of it by further names of the same files: who changes one must replace it."""
     shutil.copytree(original, folder, symlinks=True, copy_function=os.link)
+
+
+def strip_libraries(folder, original):
     for name in LIBRARIES:
         path = glob.glob(os.path.join(folder, "lib/python3*/site-packages/torch/lib", name))[0]
         os.remove(path)
         origin = os.path.join(original, os.path.relpath(path, folder))
         if run("strip", "-o", path, origin).returncode:
             raise Missing(f"{name} cannot be stripped")
+
+
+def make(folder, name, wanted, version):
+    release, _, form = name.partition("-")
+    if not form:
+        install(folder, wanted, version)
+        return
+    original = os.path.dirname(os.path.dirname(provide(release, wanted, version)))
+    link_copy(folder, original)
+    if form == "stripped":
+        strip_libraries(folder, original)
+    elif form == "jupyter":
+        pip(os.path.join(folder, "bin/python"), "ipykernel", "jupyter_client")
+    else:
+        raise Missing(f"what is {form}?")
 
 
 def provide(name, wanted, version):
@@ -155,10 +179,7 @@ def provide(name, wanted, version):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(FOLDER, exist_ok=True)
     try:
-        if name.endswith("-stripped"):
-            strip_copy(folder, os.path.dirname(os.path.dirname(provide(name[:-9], wanted, version))))
-        else:
-            install(folder, wanted, version)
+        make(folder, name, wanted, version)
         if not works(python):
             raise Missing(run(python, "-c", "import torch").stdout.strip().splitlines()[-1])
     except Missing:

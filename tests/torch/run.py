@@ -72,6 +72,9 @@ def register(name, wanted, version):
     row = {"release": name}
     rows.append(row)
     place = {}
+    is_kernel = name.endswith("-jupyter")
+    # spawned workers would import the main module, which is the kernel's own
+    shapes = ["fork"] if is_kernel else list(SHAPES)
 
     def session_of(env):
         """Installed and started when first asked for; that it cannot be is remembered."""
@@ -81,7 +84,10 @@ def register(name, wanted, version):
             row["why"] = str(e)
             raise harness.Skip(e) from None
         if "session" not in place or not place["session"].alive():
-            place["session"] = env.new_session(place["python"])
+            start = {"start": [os.path.join(HERE, "kernel.py")]} if is_kernel else {}
+            place["session"] = env.new_session(place["python"], **start)
+            if is_kernel:
+                place["session"].pid = place["session"].own_pid
         return place["session"]
 
     def add(shape, loader):
@@ -94,10 +100,10 @@ def register(name, wanted, version):
             tool, counted = watch(env, session, loader)
             row["scopes"] = tool.summary["tool"]["capture"]["scopes"]
             row[shape] = cell(env.tap, tool, counted)
-            if shape == list(SHAPES)[-1]:
+            if shape == shapes[-1]:
                 place.pop("session").close()
-    for shape, loader in SHAPES.items():
-        add(shape, loader)
+    for shape in shapes:
+        add(shape, SHAPES[shape])
 
 
 def table():
