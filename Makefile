@@ -2,7 +2,8 @@
 #
 # One non-recursive Makefile; `make help` lists what it can do. Everything it makes lies under
 # build/. Knobs: V=1 (show commands), DEBUG=1, SAN=address,undefined, WERROR=1, OUT= (build folder),
-# CC=, CFLAGS=, CLANG=, BPFTOOL=, LIBBPF_DIR=, PYTHON=, PREFIX=, DESTDIR=.
+# CC=, CFLAGS=, CLANG=, BPFTOOL=, LIBBPF_DIR=, PYTHON=, PREFIX=, DESTDIR=, and for another machine
+# ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- (see README).
 
 VERSION := 0.1.0
 
@@ -22,7 +23,10 @@ endif
 
 # make's own default is cc, which nobody chose
 ifeq ($(origin CC),default)
-CC := gcc
+CC := $(CROSS_COMPILE)gcc
+endif
+ifeq ($(origin AR),default)
+AR := $(CROSS_COMPILE)ar
 endif
 CLANG ?= clang
 # Debian puts bpftool where only root looks
@@ -33,17 +37,20 @@ PREFIX ?= /usr/local
 PYTHON ?=
 export PYTHON
 
-ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+# as libbpf's headers name it
+HOST_ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+ARCH := $(HOST_ARCH)
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flavours ----------------------------------------------------------------------------------
 # Each flavour has a folder of its own, so that switching costs nothing. The BPF side does not
-# depend on the flavour: all share build/bpf and the skeleton.
+# depend on the flavour: all share build/bpf and the skeleton. What is for another machine lies apart.
+TOP := build$(if $(filter-out $(HOST_ARCH),$(ARCH)),/$(ARCH))
 comma := ,
 empty :=
 space := $(empty) $(empty)
-SAN_DIR := build/san$(if $(filter-out address$(comma)undefined,$(SAN)),-$(subst $(comma),-,$(SAN)))
-B := $(or $(OUT),$(if $(SAN),$(SAN_DIR)),$(if $(filter 1,$(DEBUG)),build/debug),build)
+SAN_DIR := $(TOP)/san$(if $(filter-out address$(comma)undefined,$(SAN)),-$(subst $(comma),-,$(SAN)))
+B := $(or $(OUT),$(if $(SAN),$(SAN_DIR)),$(if $(filter 1,$(DEBUG)),$(TOP)/debug),$(TOP))
 
 # Fortified functions need optimisation, and the sanitizers do the same better.
 ifneq ($(SAN)$(filter 1,$(DEBUG)),)
@@ -59,8 +66,8 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat
 CFLAGS ?= -g $(OPT)
 ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)=. \
 	$(SANFLAGS) $(CFLAGS)
-ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
-	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
+ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(TOP) \
+	-I$(TOP)/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
 ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 	$(if $(LIBBPF_DIR),-L$(LIBBPF_DIR)/lib -Wl$(comma)-rpath$(comma)$(LIBBPF_DIR)/lib) $(LDFLAGS)
 LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lcap -lm
@@ -78,9 +85,9 @@ BPF_SYS = $(eval BPF_SYS := $$(shell $(CLANG) -v -E - </dev/null 2>&1 | \
 # core first: the linker of libbpf 1.1 loses maps that an earlier object declares extern
 BPF_SRC := $(sort $(wildcard bpf/*.bpf.c))
 BPF_SRC := $(filter bpf/core.bpf.c,$(BPF_SRC)) $(filter-out bpf/core.bpf.c,$(BPF_SRC))
-BPF_OBJ := $(BPF_SRC:%.bpf.c=build/%.bpf.o)
-BPF_LINKED := build/bpf/dlprof.bpf.o
-SKEL := build/dlprof.skel.h
+BPF_OBJ := $(BPF_SRC:%.bpf.c=$(TOP)/%.bpf.o)
+BPF_LINKED := $(TOP)/bpf/dlprof.bpf.o
+SKEL := $(TOP)/dlprof.skel.h
 
 USER_SRC := $(sort $(wildcard user/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
@@ -98,7 +105,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 UNIT_HELP_OBJ := $(UNIT_HELP:%.c=$(B)/%.o)
 
 BT_BPF_SRC := $(sort $(wildcard tests/bpf/*.bpf.c))
-BT_SKEL := $(BT_BPF_SRC:%.bpf.c=build/%.skel.h)
+BT_SKEL := $(BT_BPF_SRC:%.bpf.c=$(TOP)/%.skel.h)
 BT_SRC := $(sort $(filter-out $(BT_BPF_SRC),$(wildcard tests/bpf/test_*.c)))
 BT_HELP := $(sort $(filter-out $(BT_SRC) $(BT_BPF_SRC),$(wildcard tests/bpf/*.c)))
 BT_BIN := $(BT_SRC:%.c=$(B)/%)
@@ -116,10 +123,10 @@ ifneq ($(MAKECMDGOALS),clean)
 ifneq ($(MAKECMDGOALS),help)
 # Objects depend on the flags they were made with; CC=clang or WERROR=1 rebuilds what it concerns.
 $(call remember,$(B)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))
-$(call remember,build/bpf/flags,$(BPF_CC))
+$(call remember,$(TOP)/bpf/flags,$(BPF_CC))
 # Archives and links depend on the list of their parts: a deleted source must not live on in them.
 $(call remember,$(B)/parts,$(USER_OBJ) $(UNIT_HELP_OBJ) $(BT_HELP_OBJ))
-$(call remember,build/bpf/parts,$(BPF_OBJ))
+$(call remember,$(TOP)/bpf/parts,$(BPF_OBJ))
 endif
 endif
 
@@ -127,12 +134,12 @@ endif
 .PHONY: all
 all: $(TOOL) ## build build/dlprof-bpf (needs neither root nor network)
 
-build/%.bpf.o: %.bpf.c build/bpf/flags
+$(TOP)/%.bpf.o: %.bpf.c $(TOP)/bpf/flags
 	$(call msg,BPF,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BPF_CC) -Ivmlinux $(BPF_SYS) -MMD -MP -c $< -o $@
 
-$(BPF_LINKED): $(BPF_OBJ) build/bpf/parts
+$(BPF_LINKED): $(BPF_OBJ) $(TOP)/bpf/parts
 	$(call msg,BPFLD,$@)
 	$(Q)$(BPFTOOL) gen object $@ $(BPF_OBJ)
 
@@ -178,7 +185,7 @@ $(B)/tests/unit/test_faulty_reads $(B)/tests/unit/test_faulty_writes: WRAP := $(
 # It runs the tool itself.
 $(B)/tests/unit/test_damaged: | $(TOOL)
 
-$(BT_SKEL): build/tests/bpf/%.skel.h: build/tests/bpf/%.bpf.o
+$(BT_SKEL): $(TOP)/tests/bpf/%.skel.h: $(TOP)/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* >$@
 
@@ -260,7 +267,7 @@ list-unit list-bpf: list-%:
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
 	test-release test-scenarios-short test-scenarios test-robust test-valgrind test-valgrind-short \
-	test-fuzz-short test-vm test-vm-short deps-vm bench
+	test-fuzz-short test-vm test-vm-short test-torch deps-vm bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -314,6 +321,9 @@ test-vm: ## BPF tier, state clock and a training on kernels from 5.10 to 7.x (em
 test-vm-short: ## a part of the BPF tier on the oldest and the newest of them
 	$(Q)tests/run.sh vm-short
 
+test-torch: ## a training on torch from 1.8 to the newest (installs some 15 GB, takes long)
+	$(Q)tests/run.sh torch
+
 bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)tests/deps.sh demo
 	$(Q)$(MAKE) $(JOBS) all
@@ -342,17 +352,22 @@ lint-tidy: $(SKEL) $(BT_SKEL)
 lint-clang:
 	$(Q)$(MAKE) $(JOBS) -k OUT=build/clang CC=$(CLANG) WERROR=1 all build-unit build-bpf \
 		build-integration
+# the BPF programs for the other machine: needs no cross compiler
+.PHONY: lint-arm64 bpf
+bpf: $(BPF_LINKED)
+lint-arm64:
+	$(Q)$(MAKE) $(JOBS) ARCH=arm64 bpf
 format-check: ## differences from .clang-format
 	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(wildcard user/*.[ch] include/dlprof/*.h bpf/*.[ch] \
 		vmlinux/*.h tests/*/*.[ch])
 
 .PHONY: vmlinux check-vmlinux insns
-FULL_OBJ := $(BPF_OBJ:build/bpf/%=build/vmlinux-full/%)
+FULL_OBJ := $(BPF_OBJ:$(TOP)/bpf/%=build/vmlinux-full/%)
 build/vmlinux-full/vmlinux.h: $(VMLINUX_BTF)
 	$(call msg,BTF,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BPFTOOL) btf dump file $< format c >$@
-$(FULL_OBJ): build/vmlinux-full/%.bpf.o: bpf/%.bpf.c build/vmlinux-full/vmlinux.h build/bpf/flags
+$(FULL_OBJ): build/vmlinux-full/%.bpf.o: bpf/%.bpf.c build/vmlinux-full/vmlinux.h $(TOP)/bpf/flags
 	$(call msg,BPF,$@)
 	$(Q)$(BPF_CC) -Ibuild/vmlinux-full $(BPF_SYS) -MMD -MP -c $< -o $@
 vmlinux: build/vmlinux-full/vmlinux.h ## dump all types of the running kernel into build/vmlinux-full
@@ -398,5 +413,5 @@ clean: ## remove what was built (build/venv stays)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
--include $(wildcard build/bpf/*.d build/tests/bpf/*.d build/vmlinux-full/*.d $(B)/user/*.d \
+-include $(wildcard $(TOP)/bpf/*.d $(TOP)/tests/bpf/*.d build/vmlinux-full/*.d $(B)/user/*.d \
 	$(B)/tests/*/*.d)

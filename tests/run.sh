@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|
-# integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]... (default: all but the
-# last six, which take long).
+# integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm|torch]... (default: all but
+# the last seven, which take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -215,6 +215,7 @@ tier_lint() {
 	lint_with cppcheck lint-cppcheck
 	lint_with clang-tidy lint-tidy
 	test_command lint/build-with-clang 600 make lint-clang
+	test_command lint/bpf-for-arm64 600 make lint-arm64
 	if [ -r /sys/kernel/btf/vmlinux ]; then
 		test_command lint/check-vmlinux 600 make "-j$JOBS" check-vmlinux
 	else
@@ -370,6 +371,12 @@ tier_scenarios() {
 	python_tests scenarios 7200 tests/scenarios/run.py
 }
 
+# Big downloads: not a part of anything else.
+tier_torch() {
+	python_tests torch 10800 tests/torch/run.py --table "$LOGS/torch-table.md"
+	[ ! -f "$LOGS/torch-table.md" ] || cat "$LOGS/torch-table.md"
+}
+
 # ---- other kernels, emulated -------------------------------------------------------------------
 vm_suites() {
 	awk '$1 ~ /^[a-z]/ { print $1 }' tests/vm/kernels
@@ -403,9 +410,9 @@ tiers=("$@")
 for tier in "${tiers[@]}"; do
 	case $tier in
 	lint | unit | valgrind-short | fuzz-short | package | bpf | integration) ;;
-	scenarios-short | scenarios | robust | release | valgrind | vm-short | vm) ;;
+	scenarios-short | scenarios | robust | release | valgrind | vm-short | vm | torch) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]...'
+		say 'usage: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm|torch]...'
 		exit 2
 		;;
 	esac

@@ -103,13 +103,15 @@ def raising(env, which):
     check_all(env, session, phase, tool)
 
 
-def spawned(env, which):
-    """Workers that are no forks."""
-    loaders = {"train": {"num_workers": 2, "n": 120, "multiprocessing_context": "spawn",
-                         "work": work()}}
-    session, phase, tool = watch(env, which, loaders, [["train", None]])
-    check_all(env, session, phase, tool)
-    compare.check_loader(env.tap, tool, 2)
+def started_by(context):
+    def run(env, which):
+        """Workers that are no forks of the trainer."""
+        loaders = {"train": {"num_workers": 2, "n": 120, "multiprocessing_context": context,
+                             "work": work()}}
+        session, phase, tool = watch(env, which, loaders, [["train", None]])
+        check_all(env, session, phase, tool)
+        compare.check_loader(env.tap, tool, 2)
+    return run
 
 
 def pinned(env, which):
@@ -137,7 +139,9 @@ def register(which, function, name):
         function(env, which)
 
 
-for _function in (persistent, fresh, stream, two, threaded, broken, raising, spawned, pinned):
+for _function in (persistent, fresh, stream, two, threaded, broken, raising, pinned):
     register("wheel", _function, _function.__name__)
+register("wheel", started_by("spawn"), "spawned")
+register("wheel", started_by("forkserver"), "forkserver")
 for _function in (persistent, fresh, stream):
     register("debian", _function, _function.__name__)

@@ -139,20 +139,21 @@ class Phase:
 
 
 class Session:
-    """One Python process, in which jobs run one after the other."""
+    """One Python process, in which jobs run one after the other. start: the arguments that start it."""
 
-    def __init__(self, python, folder, prefix=()):
+    def __init__(self, python, folder, prefix=(), start=(os.path.join(HERE, "jobs.py"),)):
         self.folder = folder
         self.serial = 0
         self.log = open(os.path.join(folder, "job.log"), "ab")
         self.lines = queue.Queue()
-        self.process = subprocess.Popen([*prefix, python, os.path.join(HERE, "jobs.py")],
+        self.process = subprocess.Popen([*prefix, python, *start],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, cwd=folder)
         self.pid = self.process.pid
         threading.Thread(target=self.read, daemon=True).start()
         up = self.expect("up", 120)
         self.torch, self.python = up["torch"], up["python"]
+        self.own_pid = up["pid"]  # as the job's own namespace has it
 
     def read(self):
         for line in self.process.stdout:
@@ -329,6 +330,7 @@ class Env:
         self.tap, self.python, self.folder, self.long = tap, python, folder, long
         # a copy: the checkout may be built anew meanwhile, or lie where other users may not look
         self.tool = shutil.copy(tool, os.path.join(folder, "dlprof-bpf"))
+        self.helpers = os.path.join(os.path.dirname(tool), "tests/integration")
         os.chmod(self.tool, 0o755)
         self.serial, self.running, self.sessions, self.attach_times = 0, [], {}, []
         self.data = None
@@ -346,8 +348,9 @@ class Env:
         self.sessions[which] = self.new_session(python)
         return self.sessions[which]
 
-    def new_session(self, python=None, prefix=()):
-        return Session(python or self.python, tempfile.mkdtemp(prefix="job-", dir=self.folder), prefix)
+    def new_session(self, python=None, prefix=(), **more):
+        return Session(python or self.python, tempfile.mkdtemp(prefix="job-", dir=self.folder), prefix,
+                       **more)
 
     def observe(self, pid, *options, duration, **more):
         """A whole run of the tool with a given duration."""

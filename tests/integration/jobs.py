@@ -10,6 +10,7 @@ import gc
 import hashlib
 import json
 import mmap
+import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import queue
@@ -31,7 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import homemade  # noqa: E402
 import truth  # noqa: E402
 
-BLOB = zlib.compress(random.Random(1).randbytes(50_000) + b"a" * 50_000, 1)
+BLOB = zlib.compress(random.Random(1).getrandbits(400_000).to_bytes(50_000, "little") + b"a" * 50_000, 1)
 DIRECT_BYTES = 4 << 20  # checks_states.py knows this, too
 FAULT_STEP = 256 << 10  # beyond the readahead window: every touch waits for the disk
 
@@ -471,9 +472,12 @@ def plan(control, loaders, epochs, step=None, thread=False):
 
     if any(options.get("pin_memory") for options in loaders.values()):
         fake_pinning()
-    # a process of the interpreter's own: the first spawning would start it, in the midst of iter()
-    if any(options.get("multiprocessing_context") == "spawn" for options in loaders.values()):
+    # processes of the interpreter's own: the first spawning would start them, in the midst of iter()
+    contexts = {options.get("multiprocessing_context") for options in loaders.values()}
+    if contexts & {"spawn", "forkserver"}:
         multiprocessing.resource_tracker.ensure_running()
+    if "forkserver" in contexts:
+        multiprocessing.forkserver.ensure_running()
     control.ready()
     control.wait()
     if thread:
@@ -548,7 +552,7 @@ def main():
     torch.set_num_threads(1)
     truth.install()
     control = Control()
-    control.say(event="up", torch=torch.__version__, python=sys.version.split()[0])
+    control.say(event="up", torch=torch.__version__, python=sys.version.split()[0], pid=os.getpid())
     while True:
         command = control.read()
         if command is None:
@@ -562,6 +566,8 @@ def main():
             traceback.print_exc()
             result = {"error": f"{type(e).__name__}: {e}"}
         gc.collect()
+        # it has this job's environment, and its children would have it
+        multiprocessing.forkserver._forkserver._stop()
         truth.finish()
         control.say(event="done", result=result)
 

@@ -10,10 +10,13 @@
 
 void fake_code(struct elf_build *build)
 {
+	static const char nop[] = "\x1f\x20\x03\xd5";
+
 	/* push %rbp; mov %rsp,%rbp; then nops, unlike the fill of any other part */
 	memset(build->text, 0x90, sizeof(build->text));
 	for (size_t at = 0; at < sizeof(build->text); at += 16)
-		memcpy(build->text + at, "\x55\x48\x89\xe5", 4);
+		memcpy(build->text + at, DLP_ARCH_MACHINE == EM_AARCH64 ? nop : "\x55\x48\x89\xe5",
+		       4);
 }
 
 void fake_map(const struct tree *tree, int pid, struct elf_build *build,

@@ -47,7 +47,8 @@
 #define FAKE_DELETED (1u << 2)	    /* the path names nothing */
 #define FAKE_NO_CODE (1u << 3)	    /* its code is not mapped for execution */
 
-/* Every function of a fake begins with a push; none of it runs. */
+/* The first byte of a fake's functions: of a push or, on arm64, a nop. None of it runs. */
+#define FAKE_INSN (DLP_ARCH_MACHINE == EM_AARCH64 ? 0x1f : 0x55)
 void fake_code(struct elf_build *build);
 
 /*

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A short training on each torch release of tests/torch/releases, watched from outside and compared
+with what the job itself measured: every GetNext, the exposed wait, the worker of each batch.
+
+usage: run.py [--tool build/dlprof-bpf] [--table FILE] [NAME...]
+
+Prints TAP and at the end the table, also to FILE. Needs root. Releases are installed with pip into
+build/venv-torch (some 2 GB each) and stay there; one that cannot be had is skipped, with its reason.
+"""
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../integration"))
+import compare  # noqa: E402
+import harness  # noqa: E402
+import install  # noqa: E402
+
+SECONDS = 4
+COLUMNS = ("release", "torch", "Python", "scopes", "no workers", "fork", "spawn", "forkserver")
+# what of a job is compared: name of the column, arguments of its loader
+SHAPES = {
+    "no workers": {"num_workers": 0, "n": 320, "work": {"kind": "uneven", "ms": 0.7}},
+    "fork": {"num_workers": 2, "n": 320, "work": {"kind": "uneven", "ms": 1.0},
+             "multiprocessing_context": "fork"},
+    # one epoch: before 2.0 a GetNext that runs when the tool attaches, as the long first one after
+    # spawning may, is a known limit
+    "spawn": {"num_workers": 2, "work": {"kind": "uneven", "ms": 1.0},
+              "multiprocessing_context": "spawn"},
+    "forkserver": {"num_workers": 2, "work": {"kind": "uneven", "ms": 1.0},
+                   "multiprocessing_context": "forkserver"},
+}
+rows = []
+
+
+def told_python(version):
+    """As the tool knows it: before 3.11 no symbol tells the last number."""
+    major, minor = version.split(".")[:2]
+    return version if int(minor) >= 11 else f"{major}.{minor}"
+
+
+def watch(env, session, loader):
+    """One training; the observation, compared."""
+    tap = env.tap
+    with session.phase("steady", loader={"batch": 4, **loader}, step={"ms": 2}) as phase:
+        tool = env.observe(session.pid, duration=SECONDS)
+    truth = phase.truth
+    tap.same(tool.summary["target"]["torch"], session.torch, "torch version")
+    tap.same(tool.summary["target"]["python"], told_python(session.python), "Python version")
+    counted = compare.check_count(tap, tool, truth)
+    compare.check_durations(tap, tool, truth)
+    compare.check_exposed(tap, tool, truth)
+    compare.check_loader(tap, tool, loader["num_workers"])
+    if loader["num_workers"]:
+        compare.check_mapping(tap, tool, truth, session.pid)
+    compare.check_complete(tap, tool)
+    return tool, counted
+
+
+def cell(tap, tool, counted):
+    """What the table says of it; by then the group's failures are known."""
+    count = compare.loader_sum(tool, "getnext", "count")
+    failed = len(tap.failed())
+    return f"{failed} FAILED" if failed else f"{count} exact" if counted else "?"
+
+
+def register(name, wanted, version):
+    row = {"release": name}
+    rows.append(row)
+    place = {}
+    is_kernel = name.endswith("-jupyter")
+    # spawned workers would import the main module, which is the kernel's own
+    shapes = ["fork"] if is_kernel else list(SHAPES)
+
+    def session_of(env):
+        """Installed and started when first asked for; that it cannot be is remembered."""
+        try:
+            place.setdefault("python", install.provide(name, wanted, version))
+        except install.Missing as e:
+            row["why"] = str(e)
+            raise harness.Skip(e) from None
+        if "session" not in place or not place["session"].alive():
+            start = {"start": [os.path.join(HERE, "kernel.py")]} if is_kernel else {}
+            place["session"] = env.new_session(place["python"], **start)
+            if is_kernel:
+                place["session"].pid = place["session"].own_pid
+        return place["session"]
+
+    def add(shape, loader):
+        @harness.group(f"{name} {shape}")
+        def run(env):
+            if "why" in row:
+                raise harness.Skip(row["why"])
+            session = session_of(env)
+            row.update({"torch": session.torch, "Python": session.python, shape: "FAILED"})
+            tool, counted = watch(env, session, loader)
+            row["scopes"] = tool.summary["tool"]["capture"]["scopes"]
+            row[shape] = cell(env.tap, tool, counted)
+            if shape == shapes[-1]:
+                place.pop("session").close()
+    for shape in shapes:
+        add(shape, SHAPES[shape])
+
+
+def table():
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    for row in rows:
+        if "why" in row:
+            lines.append(f"| {row['release']} | skipped: {row['why']} |" + " |" * (len(COLUMNS) - 2))
+        elif "torch" in row:
+            lines.append("| " + " | ".join(row.get(key, "-") for key in COLUMNS) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="torch releases")
+    parser.add_argument("--tool", default=os.path.join(install.ROOT, "build/dlprof-bpf"))
+    parser.add_argument("--table", metavar="FILE", help="write the table there, too")
+    parser.add_argument("name", nargs="*", help="only these releases")
+    args = parser.parse_args()
+    for name, wanted, version in install.read_releases():
+        if not args.name or name in args.name:
+            register(name, wanted, version)
+    tap = harness.Tap()
+    if os.geteuid():
+        tap.skip("torch releases", "needs root")
+        return tap.end()
+    harness.favour()
+    folder = tempfile.mkdtemp(prefix="dlprof-torch-")
+    env = harness.Env(tap, os.path.abspath(args.tool), sys.executable, folder)
+    try:
+        harness.run_groups(env, None)
+    finally:
+        env.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    status = tap.end()
+    print(table())
+    if args.table:
+        with open(args.table, "w") as file:
+            file.write(table() + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
