@@ -19,6 +19,7 @@ STEP = {"ms": 2}
 PYTHON = "/opt/in-container/bin/python"  # as container.sh puts it
 SECONDS = 2
 PERIOD_US = 100_000
+POD_CPUS, CONTAINER_CPUS = 1.5, 0.5
 
 
 # ---- containers --------------------------------------------------------------------------------
@@ -245,17 +246,18 @@ class Groups:
 
     def __init__(self, stack):
         self.old = os.path.exists(f"{CGROUPS}/cpu/cgroup.procs")
-        top = f"{CGROUPS}/cpu" if self.old else CGROUPS
+        self.top = f"{CGROUPS}/cpu" if self.old else CGROUPS
         try:
             if not self.old:
-                self.write(top, "cgroup.subtree_control", "+cpu")
-            self.pod = tempfile.mkdtemp(prefix="dlprof-pod-", dir=top)
+                self.write(self.top, "cgroup.subtree_control", "+cpu")
+            self.pod = tempfile.mkdtemp(prefix="dlprof-pod-", dir=self.top)
             stack.callback(self.remove, self.pod)
             if not self.old:
                 self.write(self.pod, "cgroup.subtree_control", "+cpu")
-            self.container = os.path.join(self.pod, "container")
-            os.mkdir(self.container)
-            stack.callback(self.remove, self.container)
+            self.container, self.beside = (os.path.join(self.pod, name) for name in ("container", "beside"))
+            for folder in (self.container, self.beside):
+                os.mkdir(folder)
+                stack.callback(self.remove, folder)
         except OSError as e:
             raise Skip(f"no control group for CPU time can be made: {e}") from None
 
@@ -291,21 +293,26 @@ class Groups:
     def mount_inside(self, job):
         """The container's own view of its control group, as an engine mounts it, instead of ours."""
         kind = ["cgroup", "-o", "cpu"] if self.old else ["cgroup2"]
-        where = f"{CGROUPS}/cpu" if self.old else CGROUPS
         script = 'umount -l "$0" && exec mount "$@" cgroup "$0"'
-        subprocess.run([*job.enter("--cgroup"), "sh", "-c", script, where, "-t", *kind], check=True)
+        subprocess.run([*job.enter("--cgroup"), "sh", "-c", script, self.top, "-t", *kind], check=True)
 
 
-def check_quota(env, job, groups, where, cpus, inside=None):
-    """The figures are the growth of the kernel's own between the window's ends."""
+def entering(folder):
+    """What a command in this control group begins with."""
+    return ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', folder]
+
+
+def check_quota(env, job, groups, where, words=(), inside=False):
+    """The figures are the growth of the kernel's own between the window's ends. words: what the tool
+    is started by; inside: it is among the job's own numbers."""
     tap = env.tap
     pid = job.inside if inside else job.pid
     with job.session.phase("steady", loader=LOADER, step=STEP) as phase:
         numbers = job.to_host()
         before = groups.counts()
-        tool = Tool(env, pid, duration=4, prefix=inside and [*inside, env.tool]).attached()
+        tool = Tool(env, pid, duration=3, prefix=[*words, env.tool]).attached()
         # well inside of the window, which begins when all is attached
-        time.sleep(1)
+        time.sleep(0.5)
         begun = groups.counts()
         time.sleep(1.5)
         ending = groups.counts()
@@ -316,7 +323,7 @@ def check_quota(env, job, groups, where, cpus, inside=None):
     workers = set(numbers if inside else numbers.values()) - {pid}
     check_seen(tap, tool, phase.truth, pid, workers, where)
     got = tool.summary["system"]["cgroup"]
-    tap.same(got["quota_cpus"], cpus, f"{where}: the quota is the container's", got)
+    tap.same(got["quota_cpus"], CONTAINER_CPUS, f"{where}: the quota is the container's", got)
     figures = got["periods"], got["throttled_periods"], got["throttled_us"]
     for name, value, *counts in zip(("periods", "throttled periods", "microseconds throttled"), figures,
                                     before, begun, ending, after):
@@ -335,7 +342,7 @@ def check_quota(env, job, groups, where, cpus, inside=None):
 def quota(env):
     with contextlib.ExitStack() as stack:
         groups = Groups(stack)
-        words = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', groups.container,
+        words = [*entering(groups.container),
                  *prefix(env, "--cgroup", "--pid", "--fork", "--kill-child")]
         job = stack.enter_context(contained(env, words))
         with open(f"/proc/{job.pid}/cgroup") as file:
@@ -343,8 +350,12 @@ def quota(env):
         env.tap.check(re.search(rf"^\d+:(cpu)?:.*{os.path.basename(groups.pod)}/container$", text, re.M),
                       "it is in the nested group", text)
         # the pod's limit is wider and must not be taken
-        groups.limit(groups.pod, 1.5)
-        groups.limit(groups.container, 0.5)
-        check_quota(env, job, groups, "from the host", 0.5)
+        groups.limit(groups.pod, POD_CPUS)
+        groups.limit(groups.container, CONTAINER_CPUS)
+        check_quota(env, job, groups, "from the host")
         groups.mount_inside(job)
-        check_quota(env, job, groups, "from inside", 0.5, inside=job.enter("--cgroup"))
+        check_quota(env, job, groups, "from inside", job.enter("--cgroup"), inside=True)
+        # in a cgroup namespace of its own, with nothing mounted but what the job has
+        words = [*entering(groups.beside), *prefix(env, "--cgroup"), "sh", "-c",
+                 'umount -l "$0" && exec "$@"', groups.top]
+        check_quota(env, job, groups, "from a container beside it", words)
