@@ -162,17 +162,17 @@ static const char *below(const char *path, const char *mount_root)
 	return strcmp(rest, "/") ? rest : "";
 }
 
-/* Of several mounts the one that shows most of the way to the root. */
-static void find_mount(const char *root, const char *controller, const char *path,
-		       struct place *place)
+/*
+ * Of several mounts in a list (mountinfo) the one that shows most of the way to the root; `prefix`
+ * leads to the file system that the list is of.
+ */
+static void find_mount(const char *list, const char *prefix, const char *controller,
+		       const char *path, struct place *place)
 {
-	_cleanup_fclose_ FILE *file = NULL;
+	_cleanup_fclose_ FILE *file = fopen(list, "re");
 	_cleanup_free_ char *line = malloc(MOUNT_LINE_BYTES);
 	size_t shortest = SIZE_MAX;
-	char name[PATH_MAX];
 
-	if (snprintf(name, sizeof(name), "%s/proc/self/mountinfo", root) < (int)sizeof(name))
-		file = fopen(name, "re");
 	while (file && line && fgets(line, MOUNT_LINE_BYTES, file)) {
 		struct mount mount;
 		const char *rest;
@@ -183,21 +183,35 @@ static void find_mount(const char *root, const char *controller, const char *pat
 			continue;
 		rest = below(path, mount.root);
 		if (!rest || strlen(mount.root) >= shortest ||
-		    strlen(root) + strlen(mount.point) >= sizeof(place->mount))
+		    strlen(prefix) + strlen(mount.point) >= sizeof(place->mount))
 			continue;
 		shortest = strlen(mount.root);
-		(void)snprintf(place->mount, sizeof(place->mount), "%s%s", root, mount.point);
+		(void)snprintf(place->mount, sizeof(place->mount), "%s%s", prefix, mount.point);
 		(void)snprintf(place->path, sizeof(place->path), "%s", rest);
 	}
 }
 
+/*
+ * In our own mounts, else in those of the process: from inside a container the groups of another
+ * are not to be seen, but that one mostly has its own mounted. Both lists are relative to our
+ * cgroup namespace, whoever's mounts they show.
+ */
 static void find_place(const struct dlp_cgroup *cgroup, const char *controller, struct place *place)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], list[PATH_MAX], prefix[PATH_MAX];
 
 	memset(place, 0, sizeof(*place));
-	if (find_path(cgroup->groups, controller, &place->v2, path))
-		find_mount(cgroup->root, controller, path, place);
+	if (!find_path(cgroup->groups, controller, &place->v2, path))
+		return;
+	if (snprintf(list, sizeof(list), "%s/proc/self/mountinfo", cgroup->root) <
+	    (int)sizeof(list))
+		find_mount(list, cgroup->root, controller, path, place);
+	if (!place->mount[0] &&
+	    snprintf(list, sizeof(list), "%s/proc/%d/mountinfo", cgroup->root,
+		     (int)cgroup->pid) < (int)sizeof(list) &&
+	    snprintf(prefix, sizeof(prefix), "%s/proc/%d/root", cgroup->root, (int)cgroup->pid) <
+		    (int)sizeof(prefix))
+		find_mount(list, prefix, controller, path, place);
 }
 
 /* Version 1 shows an ending process in the root group, where it has never been. */

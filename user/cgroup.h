@@ -3,7 +3,7 @@
  * What the control groups of a process allow it, versions 1 and 2, and how much they hold it
  * back. A group's limits bind everything below it, so all groups on the way to the root count, as
  * far as they can be seen from here: the paths are those that our own cgroup namespace shows, the
- * mounts those of our own mount namespace.
+ * mounts those of our own mount namespace, or of the process's where ours do not have its groups.
  */
 #ifndef DLP_CGROUP_H
 #define DLP_CGROUP_H

@@ -39,29 +39,6 @@ fail(struct dlp_target_failure *failure, enum dlp_target_err err, const char *fo
 	return -1;
 }
 
-static int fail_read(const struct inspection *in, const char *what, int err)
-{
-	const struct dlp_target *target = in->target;
-	struct dlp_proc_status status = { 0 };
-
-	if (err == -ESRCH)
-		return fail(in->failure, DLP_TARGET_NO_PROCESS, "pid %d has ended",
-			    (int)target->pid);
-	if (err != -EACCES && err != -EPERM)
-		return fail(in->failure, DLP_TARGET_IO, "%s of pid %d (%s) can't be read: %s", what,
-			    (int)target->pid, target->comm, strerror(-err));
-	if (!geteuid())
-		return fail(
-			in->failure, DLP_TARGET_DENIED,
-			"may not look into pid %d (%s): CAP_SYS_PTRACE is missing (in a container "
-			"start it with --cap-add SYS_PTRACE)",
-			(int)target->pid, target->comm);
-	(void)dlp_proc_status(in->sources.view.root, target->pid, &status);
-	return fail(in->failure, DLP_TARGET_DENIED,
-		    "may not look into pid %d (%s), which belongs to user %u: run as root",
-		    (int)target->pid, target->comm, (unsigned int)status.uid);
-}
-
 /*
  * For somebody who gives the number that a process has in its container: which that is here, as the
  * end of a sentence; "" when nothing of that number has loaded torch.
@@ -85,6 +62,30 @@ static const char *suggest_inside(const struct inspection *in, char *buf, size_t
 	if (cnt == 1 && len > 0 && (size_t)len < size)
 		(void)snprintf(buf + len, size - (size_t)len, ": use --pid %d", (int)found[0]);
 	return buf;
+}
+
+static int fail_read(const struct inspection *in, const char *what, int err)
+{
+	const struct dlp_target *target = in->target;
+	struct dlp_proc_status status = { 0 };
+	char other[SUGGESTION];
+
+	if (err == -ESRCH)
+		return fail(in->failure, DLP_TARGET_NO_PROCESS, "pid %d has ended",
+			    (int)target->pid);
+	if (err != -EACCES && err != -EPERM)
+		return fail(in->failure, DLP_TARGET_IO, "%s of pid %d (%s) can't be read: %s", what,
+			    (int)target->pid, target->comm, strerror(-err));
+	if (!geteuid())
+		return fail(
+			in->failure, DLP_TARGET_DENIED,
+			"may not look into pid %d (%s): CAP_SYS_PTRACE is missing (in a container "
+			"start it with --cap-add SYS_PTRACE)%s",
+			(int)target->pid, target->comm, suggest_inside(in, other, sizeof(other)));
+	(void)dlp_proc_status(in->sources.view.root, target->pid, &status);
+	return fail(in->failure, DLP_TARGET_DENIED,
+		    "may not look into pid %d (%s), which belongs to user %u: run as root",
+		    (int)target->pid, target->comm, (unsigned int)status.uid);
 }
 
 static int read_identity(struct inspection *in)

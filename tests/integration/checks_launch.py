@@ -208,10 +208,10 @@ def by_launcher(env):
         compare.check_count(tap, tool, phase.truth)
         rows = [line.split() for line in shown.stdout.splitlines()]
         row = next((row for row in rows if row[0] == str(trainer)), None)
-        tap.check(row and row[1:3] == ["root", session.torch] and "jobs.py" in row[-1],
+        tap.check(row and row[1:4] == ["-", "root", session.torch] and "jobs.py" in row[-1],
                   "the job is in the list", shown.stdout)
         # an epoch ends from time to time, and its workers with it
-        tap.check(row and int(row[3]) <= 2, "with its workers", row)
+        tap.check(row and int(row[4]) <= 2, "with its workers", row)
         tap.check(all(row[0] != str(session.pid) for row in rows), "the shell is not", shown.stdout)
     finally:
         session.close(kill=True)
