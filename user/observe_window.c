@@ -77,6 +77,13 @@ int dlp_loop_add_process(void *ctx, pid_t pid, const struct dlp_interpreter *pyt
 	return 0;
 }
 
+static void remove_process(void *ctx, pid_t pid)
+{
+	const struct dlp_loop *loop = ctx;
+
+	dlp_session_remove(loop->session, pid);
+}
+
 static int emit_window(struct dlp_loop *loop, uint32_t phase, uint64_t now_ns)
 {
 	struct dlp_ev_window event = {
@@ -190,6 +197,7 @@ int dlp_loop_open_window(struct dlp_loop *loop)
 {
 	int err;
 
+	dlp_jobs_leave_out_gone(loop->jobs, remove_process, loop);
 	/* once more: a process born before the fork program was attached is not lost */
 	err = dlp_jobs_scan(loop->jobs, dlp_loop_add_process, loop);
 	if (err)
