@@ -63,7 +63,12 @@ static int open_target(struct dlp_loop *loop)
 	err = dlp_proc_stat("", target->pid, &stat);
 	if (!err && stat.start_ticks != target->start_ticks)
 		err = -ESRCH;
-	return err ? err : add_fd(loop, loop->target_fd);
+	if (err)
+		return err;
+	/* best effort: without it, what the process becomes is not told from what it was */
+	if (dlp_proc_exe("", target->pid, loop->exe, sizeof(loop->exe)))
+		loop->exe[0] = '\0';
+	return add_fd(loop, loop->target_fd);
 }
 
 static int open_fds(struct dlp_loop *loop)

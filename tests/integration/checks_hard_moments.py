@@ -154,7 +154,7 @@ def worker_pid_reused(env):
         raise Skip(f"no {LAST_PID}: this kernel gives no chosen numbers")
     tap, session = env.tap, env.session()
     loaders = {"short": {**LOADER, "n": 40}, "long": {**LOADER, "n": 3000}}
-    with session.phase("plan", loaders=loaders, epochs=[["short", None], ["long", 600]],
+    with session.phase("plan", loaders=loaders, epochs=[["short", None], ["long", 400]],
                        step=STEP) as phase:
         tool = env.start(session.pid)
         phase.go()
@@ -246,32 +246,45 @@ print("ready", flush=True)
 sys.stdin.readline()
 for count, batch in enumerate(DataLoader(list(range(4000)), batch_size=4), 1):
     time.sleep(0.003)
-    if count == 300:
+    if count == 200:
         print(json.dumps([count, time.monotonic_ns()]), flush=True)
         os.execv(sys.argv[1], sys.argv[1:])
 """
+AGAIN = CHANGES.split("sys.stdin.readline()")[0]
+
+
+def change(env, duration, *program):
+    """A trainer that executes another program after 200 batches: the tool's run, batches, when."""
+    job = subprocess.Popen([env.python, "-c", CHANGES, *program], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+    try:
+        job.stdout.readline()
+        tool = env.start(job.pid, duration=duration)
+        job.stdin.write("go\n")
+        job.stdin.flush()
+        count, executed = json.loads(job.stdout.readline())
+        tool.finish(timeout=duration + 10)
+        env.tap.same((tool.status, tool.stderr, job.poll()), (0, "", None),
+                     "status 0, nothing on stderr, the program runs on")
+        return tool.need_summary(), count, executed
+    finally:
+        job.kill()
+        job.communicate()
 
 
 @group("the trainer executes another program")
 def executes(env):
+    """Training is over then; not so when it starts itself again."""
     tap = env.tap
-    job = subprocess.Popen([env.python, "-c", CHANGES, shutil.which("sleep"), "30"],
-                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        job.stdout.readline()
-        tool = env.start(job.pid, duration=4)
-        job.stdin.write("go\n")
-        job.stdin.flush()
-        count, _ = json.loads(job.stdout.readline())
-        tool.finish(timeout=10)
-        tap.same((tool.status, job.poll()), (0, None), "status 0, the program runs on", tool.stderr)
-        tool.need_summary()
-    finally:
-        job.kill()
-        job.communicate()
+    tool, count, executed = change(env, 10, shutil.which("sleep"), "30")
     tap.same(compare.loader_sum(tool, "getnext", "count"), count, "what there was is counted")
-    tap.note(f"{tool.summary['verdict']}, {tool.summary['window']}, {tool.summary['target']}"
-             f"stderr {tool.stderr!r}, lines {tool.lines}")
+    tap.check(-1e6 < compare.window(tool)[1] - executed < 1e9, "the window ends with it",
+              tool.summary["window"], executed)
+    again = AGAIN + "for batch in DataLoader(list(range(40000)), batch_size=4): time.sleep(0.003)"
+    tool, count, executed = change(env, 5, env.python, "-c", again)
+    tap.near(tool.summary["window"]["wall_s"], 5, 0.1, "started again: the window goes on")
+    tap.check(compare.loader_sum(tool, "getnext", "count") > count, "and so does the count",
+              tool.summary["loaders"])
 
 
 # ---- clocks ----------------------------------------------------------------------------------
