@@ -4,15 +4,15 @@
  * LD_PRELOAD: CLOCK_REALTIME goes back by an hour and forth again, every tenth of a second, and
  * CLOCK_BOOTTIME gains a minute each time.
  */
-#define STEP_NS 100000000ull
-#define HOUR_S 3600
-#define MINUTE_S 60
-
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#define STEP_NS 100000000ull
+#define HOUR_S 3600
+#define MINUTE_S 60
 
 static int read_clock(clockid_t id, struct timespec *ret)
 {
@@ -31,6 +31,8 @@ static uint64_t steps(void)
 	return (now - begin) / STEP_NS;
 }
 
+/* The C library names the parameters otherwise. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
 	int err = read_clock(id, ret);
@@ -63,3 +65,4 @@ time_t time(time_t *ret)
 		*ret = ts.tv_sec;
 	return ts.tv_sec;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
