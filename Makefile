@@ -111,9 +111,10 @@ BT_HELP := $(sort $(filter-out $(BT_SRC) $(BT_BPF_SRC),$(wildcard tests/bpf/*.c)
 BT_BIN := $(BT_SRC:%.c=$(B)/%)
 BT_HELP_OBJ := $(BT_HELP:%.c=$(B)/%.o)
 
-# C programs that the integration tests run, one file each.
-IT_SRC := $(sort $(wildcard tests/integration/*.c))
-IT_BIN := $(IT_SRC:%.c=$(B)/%)
+# C programs that the integration tests run, one file each; preload_NAME.c is for LD_PRELOAD.
+IT_PRELOAD_SRC := $(sort $(wildcard tests/integration/preload_*.c))
+IT_SRC := $(sort $(filter-out $(IT_PRELOAD_SRC),$(wildcard tests/integration/*.c)))
+IT_BIN := $(IT_SRC:%.c=$(B)/%) $(IT_PRELOAD_SRC:%.c=$(B)/%.so)
 
 # $(call remember,FILE,TEXT): FILE holds TEXT and is only touched when that changes. Done while
 # reading the Makefile, so that `make -q` tells the truth.
@@ -194,9 +195,13 @@ $(BT_BIN): $(B)/%: $(B)/%.o $(BT_HELP_OBJ) $(SESSION_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lcmocka $(LDLIBS))
 
-$(IT_BIN): $(B)/%: $(B)/%.o
+$(IT_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,-lpthread)
+$(IT_PRELOAD_SRC:%.c=$(B)/%.so): $(B)/%.so: %.c $(B)/flags
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(filter-out -fPIE,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 
 $(B)/tests/scenarios/anonymise: $(B)/tests/scenarios/anonymise.o $(LIB)
 	$(call msg,LD,$@)
@@ -330,7 +335,7 @@ bench: ## what watching costs: the table of the README (root, takes long)
 	$(Q)"$$(tests/deps.sh python)" tests/bench/bench.py $(BENCH_ARGS)
 
 .PHONY: lint lint-shell lint-man lint-cppcheck lint-tidy lint-clang format-check
-LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c tests/scenarios/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC)
+LINT_C := $(USER_SRC) $(wildcard tests/fuzz/*.c tests/scenarios/*.c) $(UNIT_SRC) $(UNIT_HELP) $(BT_SRC) $(BT_HELP) $(IT_SRC) $(IT_PRELOAD_SRC)
 lint: ## shellcheck, mandoc, cppcheck, clang-tidy, a build with clang, and check-vmlinux
 	$(Q)tests/run.sh lint
 lint-shell:

@@ -19,8 +19,12 @@
  */
 #define YOUNG_REPORTS 30
 
+/* /proc tells a start in ticks, of 10 ms where they are longest, an event in nanoseconds. */
+#define START_SLACK_NS (20 * DLP_NS_PER_MS)
+
 struct proc {
 	struct dlp_ev_proc event; /* newest figures; hdr.size 0 = none read yet */
+	uint64_t start_ticks; /* 0 = not read yet */
 	unsigned int reports;
 	bool needs_lock; /* its interpreter was not there yet */
 	bool ended;
@@ -98,6 +102,41 @@ static struct proc *append(struct dlp_jobs *jobs, uint32_t pid)
 	return proc;
 }
 
+/*
+ * Is it still the process of the entry, not another of its number? What is computed from the start
+ * is never too late: the machine may have been suspended since.
+ */
+static bool is_same(struct proc *proc, uint64_t start_ticks)
+{
+	if (proc->start_ticks)
+		return start_ticks == proc->start_ticks;
+	if (proc->event.born_ns &&
+	    dlp_proc_born_ns(start_ticks) > proc->event.born_ns + START_SLACK_NS)
+		return false;
+	proc->start_ticks = start_ticks;
+	return true;
+}
+
+static bool read_stat(const struct dlp_jobs *jobs, struct proc *proc, struct dlp_proc_stat *ret)
+{
+	return !dlp_proc_stat(jobs->root, (pid_t)proc->event.hdr.tgid, ret) &&
+	       is_same(proc, ret->start_ticks);
+}
+
+void dlp_jobs_leave_out_gone(struct dlp_jobs *jobs, dlp_jobs_gone_fn gone, void *ctx)
+{
+	struct dlp_proc_stat stat;
+
+	for (size_t i = 0; i < jobs->cnt; i++) {
+		struct proc *proc = &jobs->proc[i];
+
+		if (proc->ended || read_stat(jobs, proc, &stat))
+			continue;
+		proc->ended = true;
+		gone(ctx, (pid_t)proc->event.hdr.tgid);
+	}
+}
+
 int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx)
 {
 	_cleanup_free_ pid_t *pids = calloc(PROCS_MAX, sizeof(*pids));
@@ -112,19 +151,37 @@ int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx)
 		return err;
 	for (size_t i = 0; i <= cnt; i++) {
 		struct dlp_interpreter python = { 0 };
+		struct dlp_proc_stat stat;
 		struct proc *proc;
 
 		if (find(jobs, (uint32_t)pids[i]))
 			continue;
 		proc = append(jobs, (uint32_t)pids[i]);
-		if (proc)
+		if (proc) {
+			(void)read_stat(jobs, proc, &stat);
 			proc->needs_lock =
 				dlp_target_interpreter(jobs->root, pids[i], &python) != 0;
+		}
 		err = add(ctx, pids[i], &python);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* Of one that is known, its number is used again (its end got lost), or it was found before. */
+static void note_birth(struct dlp_jobs *jobs, uint32_t pid, uint64_t ts_ns)
+{
+	struct proc *proc = find(jobs, pid);
+
+	if (proc && (!proc->start_ticks ||
+		     dlp_proc_born_ns(proc->start_ticks) + START_SLACK_NS >= ts_ns))
+		return;
+	if (proc)
+		proc->ended = true;
+	proc = append(jobs, pid);
+	if (proc)
+		proc->event.born_ns = ts_ns;
 }
 
 void dlp_jobs_apply(struct dlp_jobs *jobs, const struct dlp_ev_hdr *hdr)
@@ -134,11 +191,8 @@ void dlp_jobs_apply(struct dlp_jobs *jobs, const struct dlp_ev_hdr *hdr)
 
 	switch (hdr->kind) {
 	case DLP_EV_FORK:
-		if (!(hdr->flags & DLP_FORK_THREAD) && !find(jobs, fork->child_tgid)) {
-			proc = append(jobs, fork->child_tgid);
-			if (proc)
-				proc->event.born_ns = hdr->ts_ns;
-		}
+		if (!(hdr->flags & DLP_FORK_THREAD))
+			note_birth(jobs, fork->child_tgid, hdr->ts_ns);
 		break;
 	case DLP_EV_EXEC:
 		proc = find(jobs, hdr->tgid);
@@ -165,7 +219,7 @@ static bool read_figures(const struct dlp_jobs *jobs, struct proc *proc)
 	enum dlp_proc_role role;
 	uint64_t bytes;
 
-	if (dlp_proc_stat(jobs->root, pid, &stat))
+	if (!read_stat(jobs, proc, &stat))
 		return false;
 	proc->event.ppid = (uint32_t)stat.ppid;
 	proc->event.minflt = stat.minflt;

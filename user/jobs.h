@@ -28,6 +28,12 @@ void dlp_jobs_free(struct dlp_jobs *jobs);
  * tells `add` of each, with the place of its interpreter where that could be found.
  */
 int dlp_jobs_scan(struct dlp_jobs *jobs, dlp_jobs_add_fn add, void *ctx);
+/*
+ * To be called once births and ends are seen: forgets, and tells `gone` of, what ended before, even
+ * if another process has its number now.
+ */
+typedef void (*dlp_jobs_gone_fn)(void *ctx, pid_t pid);
+void dlp_jobs_leave_out_gone(struct dlp_jobs *jobs, dlp_jobs_gone_fn gone, void *ctx);
 /* Takes note of FORK, EXEC and EXIT events; others are ignored. */
 void dlp_jobs_apply(struct dlp_jobs *jobs, const struct dlp_ev_hdr *hdr);
 /*

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "observe_priv.h"
+#include "procfs.h"
 #include "util.h"
 
 static int add_fd(struct dlp_loop *loop, int fd)
@@ -56,6 +57,27 @@ static int open_signals(struct dlp_loop *loop)
 	return loop->signal_fd < 0 ? -errno : add_fd(loop, loop->signal_fd);
 }
 
+/* From here on its end is seen. Until now another process may have been given its number. */
+static int open_target(struct dlp_loop *loop)
+{
+	const struct dlp_target *target = loop->ob->target;
+	struct dlp_proc_stat stat;
+	int err;
+
+	loop->target_fd = (int)syscall(SYS_pidfd_open, target->pid, 0);
+	if (loop->target_fd < 0)
+		return -errno;
+	err = dlp_proc_stat("", target->pid, &stat);
+	if (!err && stat.start_ticks != target->start_ticks)
+		err = -ESRCH;
+	if (err)
+		return err;
+	/* best effort: without it, what the process becomes is not told from what it was */
+	if (dlp_proc_exe("", target->pid, loop->exe, sizeof(loop->exe)))
+		loop->exe[0] = '\0';
+	return add_fd(loop, loop->target_fd);
+}
+
 static int open_fds(struct dlp_loop *loop)
 {
 	const struct dlp_launch *launch = loop->ob->launch;
@@ -64,10 +86,9 @@ static int open_fds(struct dlp_loop *loop)
 	/* a reader that goes away must not take the summary with it */
 	signal(SIGPIPE, SIG_IGN);
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	loop->target_fd = (int)syscall(SYS_pidfd_open, loop->ob->target->pid, 0);
-	if (loop->epoll_fd < 0 || loop->target_fd < 0)
+	if (loop->epoll_fd < 0)
 		return -errno;
-	err = add_fd(loop, loop->target_fd);
+	err = open_target(loop);
 	/* what happens to all of several ranks is for whoever observes them */
 	if (!err && !loop->ob->rank)
 		err = launch ? add_fd(loop, launch->signal_fd) : open_signals(loop);

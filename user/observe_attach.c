@@ -130,11 +130,11 @@ static void describe(struct dlp_loop *loop)
 	facts->missing = loop->ob->missing;
 }
 
-static bool target_gone(const struct dlp_loop *loop)
+static bool target_gone(const struct dlp_loop *loop, int timeout_ms)
 {
 	struct pollfd target = { .fd = loop->target_fd, .events = POLLIN };
 
-	return poll(&target, 1, ENDING_MS) == 1;
+	return poll(&target, 1, timeout_ms) == 1;
 }
 
 enum dlp_exit dlp_loop_attach(struct dlp_loop *loop, char *error, size_t error_size)
@@ -147,10 +147,13 @@ enum dlp_exit dlp_loop_attach(struct dlp_loop *loop, char *error, size_t error_s
 		return dlp_loop_failed(loop, err, error, error_size);
 	if (dlp_session_attach(loop->session, &failure)) {
 		/* without the target's mappings there is nothing to probe: that is not the kernel's fault */
-		if (target_gone(loop))
+		if (target_gone(loop, ENDING_MS))
 			return dlp_loop_failed(loop, -ESRCH, error, error_size);
 		return session_failed(&failure, error, error_size);
 	}
+	/* what we are attached to may be another process of that number */
+	if (target_gone(loop, 0))
+		return dlp_loop_failed(loop, -ESRCH, error, error_size);
 	describe(loop);
 	if (loop->ob->record)
 		dlp_record_facts(loop->ob->record, loop->ob->facts);

@@ -33,6 +33,7 @@ struct dlp_loop {
 	uint64_t end_ns; /* the window's end, once it is known: what came later is left out */
 	uint32_t nested_tgid; /* a worker that iterates a DataLoader of its own */
 	int epoll_fd, signal_fd, target_fd;
+	char exe[512]; /* the target's program; "" = not known */
 	bool stop;
 	bool settled; /* privileges are given up */
 };

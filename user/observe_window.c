@@ -3,11 +3,13 @@
 #include "observe_priv.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "decode.h"
 #include "diagnose.h"
 #include "proc_role.h"
+#include "procfs.h"
 #include "text.h"
 #include "util.h"
 #include "version.h"
@@ -43,6 +45,20 @@ static void look_for_other(struct dlp_loop *loop, const struct dlp_ev_hdr *hdr)
 	loop->stop = true;
 }
 
+/*
+ * The trainer has become another program: training is over, as if it had ended. One that starts
+ * itself again, with the same interpreter, goes on.
+ */
+static void look_for_program(struct dlp_loop *loop, const struct dlp_ev_hdr *hdr)
+{
+	pid_t pid = loop->ob->target->pid;
+	char exe[sizeof(loop->exe)];
+
+	if (hdr->kind == DLP_EV_EXEC && hdr->tgid == (uint32_t)pid && *loop->exe &&
+	    !dlp_proc_exe("", pid, exe, sizeof(exe)) && strcmp(exe, loop->exe) != 0)
+		loop->stop = true;
+}
+
 /* Every event, whoever made it, goes through here; a recording gets what the model gets. */
 static int take(void *ctx, const void *data, size_t bytes)
 {
@@ -58,6 +74,7 @@ static int take(void *ctx, const void *data, size_t bytes)
 			return 0;
 		dlp_jobs_apply(loop->jobs, hdr);
 		look_for_other(loop, hdr);
+		look_for_program(loop, hdr);
 		if (loop->ob->events)
 			dlp_event_print(loop->ob->events, hdr);
 	}
@@ -75,6 +92,13 @@ int dlp_loop_add_process(void *ctx, pid_t pid, const struct dlp_interpreter *pyt
 	/* a full table is counted by the programs as well; the others are still observed */
 	(void)dlp_session_add(loop->session, pid, python);
 	return 0;
+}
+
+static void remove_process(void *ctx, pid_t pid)
+{
+	const struct dlp_loop *loop = ctx;
+
+	dlp_session_remove(loop->session, pid);
 }
 
 static int emit_window(struct dlp_loop *loop, uint32_t phase, uint64_t now_ns)
@@ -190,6 +214,7 @@ int dlp_loop_open_window(struct dlp_loop *loop)
 {
 	int err;
 
+	dlp_jobs_leave_out_gone(loop->jobs, remove_process, loop);
 	/* once more: a process born before the fork program was attached is not lost */
 	err = dlp_jobs_scan(loop->jobs, dlp_loop_add_process, loop);
 	if (err)

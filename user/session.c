@@ -152,6 +152,14 @@ int dlp_session_add(struct dlp_session *session, pid_t tgid, const struct dlp_in
 				    BPF_ANY);
 }
 
+void dlp_session_remove(struct dlp_session *session, pid_t tgid)
+{
+	uint32_t key = (uint32_t)tgid;
+
+	/* it may have ended where the programs saw it */
+	(void)bpf_map__delete_elem(session->skel->maps.dlp_job, &key, sizeof(key), 0);
+}
+
 int dlp_session_label(struct dlp_session *session, uint32_t label, uint32_t every)
 {
 	const struct dlp_label_control control = { .every = every };

@@ -54,6 +54,8 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 		     struct dlp_session_failure *failure);
 /* Adds a process (trainer, or a descendant of it) to the job; its interpreter may be unknown. */
 int dlp_session_add(struct dlp_session *session, pid_t tgid, const struct dlp_interpreter *python);
+/* For a process that had ended before its end could be seen: its number may be another's now. */
+void dlp_session_remove(struct dlp_session *session, pid_t tgid);
 /* Attaches everything that was loaded. 0, or -1 with *failure filled. */
 int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *failure);
 void dlp_session_info(const struct dlp_session *session, struct dlp_session_info *ret);

@@ -43,6 +43,7 @@ import checks_bounds  # noqa: E402,F401
 import checks_loaders  # noqa: E402,F401
 import checks_python  # noqa: E402,F401
 import checks_containers  # noqa: E402,F401
+import checks_hard_moments  # noqa: E402,F401
 
 ROOT = os.path.dirname(os.path.dirname(harness.HERE))
 

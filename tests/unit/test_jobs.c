@@ -16,7 +16,8 @@
 
 #define TRAINER 100
 #define CHILD 101
-#define CHILD_BORN_NS 777000
+/* within the tick that tree.h gives it */
+#define CHILD_BORN_NS 51012345678ull
 
 static struct tree tree;
 static struct dlp_jobs *jobs;
@@ -144,12 +145,91 @@ static void lives_come_from_events(void **state)
 	assert_int_equal(seen_cnt, 0);
 }
 
+static pid_t gone[4];
+static size_t gone_cnt;
+
+static void on_gone(void *ctx, pid_t pid)
+{
+	(void)ctx;
+	assert_true(gone_cnt < DLP_ARRAY_SIZE(gone));
+	gone[gone_cnt++] = pid;
+}
+
+static void add_later_process(int pid, int ppid)
+{
+	tree_add_process(&tree, &(struct tree_process){ .pid = pid,
+							.ppid = ppid,
+							.comm = "other",
+							.exe = "/usr/bin/other",
+							.cmdline = "other",
+							.start_ticks = 900000 });
+}
+
+static void numbers_are_used_again(void **state)
+{
+	(void)state;
+	add_process(CHILD, TRAINER);
+	assert_int_equal(dlp_jobs_scan(jobs, on_add, NULL), 0);
+	/* before its end could be seen: a stranger's now, or a new child's */
+	for (int ppid = 1; ppid <= TRAINER; ppid += TRAINER - 1) {
+		gone_cnt = 0;
+		added_cnt = 0;
+		add_later_process(CHILD, ppid);
+		dlp_jobs_leave_out_gone(jobs, on_gone, NULL);
+		assert_int_equal(gone_cnt, ppid == 1);
+		assert_true(ppid != 1 || gone[0] == CHILD);
+		assert_int_equal(dlp_jobs_scan(jobs, on_add, NULL), 0);
+		assert_int_equal(added_cnt, ppid == TRAINER);
+	}
+}
+
+static void an_end_that_got_lost(void **state)
+{
+	struct dlp_ev_fork fork = {
+		.hdr = { .size = sizeof(fork),
+			 .kind = DLP_EV_FORK,
+			 .ts_ns = CHILD_BORN_NS,
+			 .tgid = TRAINER,
+			 .tid = TRAINER },
+		.child_tgid = CHILD,
+		.child_tid = CHILD,
+	};
+
+	(void)state;
+	add_process(CHILD, TRAINER);
+	assert_int_equal(dlp_jobs_scan(jobs, on_add, NULL), 0);
+	/* its own birth, told late, is nothing new */
+	dlp_jobs_apply(jobs, &fork.hdr);
+	report(1);
+	assert_int_equal(seen_cnt, 2);
+	/* a stranger: reported as ended, with what was known */
+	add_later_process(CHILD, 1);
+	report(2);
+	assert_int_equal(seen_cnt, 2);
+	assert_int_equal(seen[1].ended, 1);
+	assert_int_equal(seen[1].ppid, TRAINER);
+	/* a new child after another */
+	fork.hdr.ts_ns = 9000012345678ull;
+	dlp_jobs_apply(jobs, &fork.hdr);
+	report(3);
+	fork.hdr.ts_ns = 9500012345678ull;
+	dlp_jobs_apply(jobs, &fork.hdr);
+	add_process(CHILD, TRAINER);
+	report(4);
+	assert_int_equal(seen_cnt, 3);
+	assert_int_equal(seen[1].ended, 1);
+	assert_int_equal(seen[2].ended, 0);
+	assert_int_equal(seen[2].born_ns, 9500012345678ull);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
 		TEST(figures_are_those_of_proc),
 		TEST(lives_come_from_events),
+		TEST(numbers_are_used_again),
+		TEST(an_end_that_got_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
