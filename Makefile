@@ -57,7 +57,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat
 	-Wpointer-arith -Wvla \
 	$(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -g $(OPT)
-ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)/= \
+ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)=. \
 	$(SANFLAGS) $(CFLAGS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -Ibuild \
 	-Ibuild/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)
@@ -66,7 +66,7 @@ ALL_LDFLAGS := $(SANFLAGS) -pie -pthread -Wl,-z,relro,-z,now \
 LDLIBS := -lbpf -lelf -lzstd -lz -ljansson -lcap -lm
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) \
-	-ffile-prefix-map=$(CURDIR)/= -Iinclude -Ibpf \
+	-ffile-prefix-map=$(CURDIR)=. -Iinclude -Ibpf \
 	$(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include)
 BPF_CC := $(CLANG) $(BPF_CFLAGS)
 # For the bpf target clang leaves out the host's include folders, where libbpf's headers are.
@@ -89,6 +89,7 @@ LIB := $(B)/libdlprof.a
 SESSION_OBJ := $(filter $(B)/user/session%.o,$(USER_OBJ))
 LIB_OBJ := $(filter-out $(B)/user/main.o $(SESSION_OBJ),$(USER_OBJ))
 TOOL := $(B)/dlprof-bpf
+STATIC_TOOL := $(TOOL)-static
 
 # tests/*/test_NAME.c is a program; the folder's other .c files are linked into each of them.
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
@@ -157,15 +158,22 @@ $(LIB): $(LIB_OBJ) $(B)/parts
 
 LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
 
-$(TOOL): $(B)/user/main.o $(SESSION_OBJ) $(LIB)
+$(TOOL) $(STATIC_TOOL): $(B)/user/main.o $(SESSION_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
+# It needs no library where it runs. The linker warns of what would want modules of the C library
+# there (getpwuid): nothing may.
+$(STATIC_TOOL): ALL_LDFLAGS += -static-pie -Wl,--fatal-warnings
 
 # ---- test programs -----------------------------------------------------------------------------
 $(UNIT_BIN): $(B)/%: $(B)/%.o $(UNIT_HELP_OBJ) $(LIB)
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(WRAP) -lcmocka $(LDLIBS))
 $(B)/tests/unit/test_alloc: WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
+# faulty_io.c has them
+IO_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,read pread write pwrite ftruncate fsync fdatasync rename \
+	open fdopen getrandom)
+$(B)/tests/unit/test_faulty_reads $(B)/tests/unit/test_faulty_writes: WRAP := $(IO_WRAP)
 
 # It runs the tool itself.
 $(B)/tests/unit/test_damaged: | $(TOOL)
@@ -204,18 +212,36 @@ $(B)/tests/fuzz/make_corpus: $(B)/tests/fuzz/make_corpus.o $(B)/tests/fuzz/make_
 	$(call msg,LD,$@)
 	$(Q)$(call LINK,$(LDLIBS))
 
-.PHONY: fuzz fuzz-build fuzz-corpus
+# $(call fuzz_run,NAME,FOLDER): FOLDER, which must be there, is given what inputs are found; then
+# those to begin with are read as well.
+fuzz_run = build/fuzz/tests/fuzz/fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
+	-artifact_prefix=build/fuzz/found/$(1)- $(2) tests/fuzz/corpus/$(1)
+
+.PHONY: fuzz fuzz-build fuzz-all fuzz-short fuzz-corpus
 fuzz-build: $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
-fuzz: ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
+fuzz-all:
 	$(Q)$(MAKE) $(JOBS) OUT=build/fuzz CC=$(CLANG) SAN=fuzzer-no-link,address,undefined fuzz-build
+fuzz: fuzz-all ## feed damaged input to each of FUZZ= (all targets) for FUZZ_SECONDS= (60)
 	$(Q)mkdir -p $(FUZZ:%=build/fuzz/corpus/%) build/fuzz/found
 	$(Q)for name in $(FUZZ); do \
 		printf '  %-7s %s\n' FUZZ "$$name"; \
-		build/fuzz/tests/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-			-max_len=16384 -rss_limit_mb=1024 -print_final_stats=1 \
-			-artifact_prefix=build/fuzz/found/$$name- build/fuzz/corpus/$$name \
-			tests/fuzz/corpus/$$name || exit 1; \
+		$(call fuzz_run,$$name,build/fuzz/corpus/$$name) || exit 1; \
 	done
+# What tests/run.sh asks for, as TAP: nothing but the committed corpus to begin with.
+FUZZ_SHORT := $(FUZZ:%=fuzz-short-%)
+.PHONY: $(FUZZ_SHORT)
+fuzz-short: $(FUZZ_SHORT)
+$(FUZZ_SHORT): fuzz-short-%:
+	$(Q)rm -rf build/fuzz/short/$*
+	$(Q)mkdir -p build/fuzz/short/$* build/fuzz/found
+	$(Q)if $(call fuzz_run,$*,build/fuzz/short/$*) >build/fuzz/short/$*.log 2>&1; then \
+		printf 'ok - %s\n' '$*'; \
+	else \
+		tail -n 60 build/fuzz/short/$*.log | sed 's/^/# /'; \
+		printf 'not ok - %s\n' '$*'; \
+		exit 1; \
+	fi
 fuzz-corpus: $(B)/tests/fuzz/make_corpus
 	$(Q)$< tests/fuzz/corpus
 
@@ -233,7 +259,8 @@ list-unit list-bpf: list-%:
 
 # ---- for people --------------------------------------------------------------------------------
 .PHONY: deps demo test test-unit test-bpf test-integration test-package \
-	test-scenarios-short test-scenarios test-robust test-valgrind test-vm test-vm-short deps-vm bench
+	test-release test-scenarios-short test-scenarios test-robust test-valgrind test-valgrind-short \
+	test-fuzz-short test-vm test-vm-short deps-vm bench
 deps: ## install what building and testing need: Debian packages, and torch into build/venv
 	$(Q)tests/deps.sh test
 
@@ -254,8 +281,11 @@ test-bpf: ## tests that load the BPF programs (root)
 test-integration: ## tests on real PyTorch training (root)
 	$(Q)tests/run.sh integration
 
-test-package: ## the manual, the completion, make install and the Debian package
+test-package: ## the manual, the completion, make install, the Debian package and the release
 	$(Q)tests/run.sh package
+
+test-release: ## the release in Debian 11, on a training, and made twice (root, downloads, minutes)
+	$(Q)tests/run.sh release
 
 test-scenarios-short: ## the part of them that `make test` runs (root)
 	$(Q)tests/run.sh scenarios-short
@@ -268,6 +298,12 @@ test-robust: ## a job's hard minute, with 50 kills of the tool that watches it (
 
 test-valgrind: ## the unit tests under valgrind's memcheck (takes some minutes)
 	$(Q)tests/run.sh valgrind
+
+test-valgrind-short: ## the part of them that `make test` runs
+	$(Q)tests/run.sh valgrind-short
+
+test-fuzz-short: ## each target of `make fuzz` for some seconds
+	$(Q)tests/run.sh fuzz-short
 
 deps-vm: ## install what booting other kernels needs (qemu and some small packages)
 	$(Q)tests/deps.sh vm
@@ -324,14 +360,15 @@ check-vmlinux: $(FULL_OBJ) ## compile bpf/ against the running kernel's own type
 insns: $(BPF_LINKED) ## instructions of each BPF program and function
 	$(Q)readelf -sW $< 2>/dev/null | awk '$$4 == "FUNC" { printf "%7d  %s\n", $$3 / 8, $$8 }' | sort -rn
 
-.PHONY: install uninstall deb clean help
+.PHONY: install uninstall deb release clean help
 INSTALLED := $(DESTDIR)$(PREFIX)
 DOC_DIR := $(INSTALLED)/share/doc/dlprof-bpf
 MAN_DIR := $(INSTALLED)/share/man/man8
 COMPLETION_DIR := $(INSTALLED)/share/bash-completion/completions
-install: all ## copy to DESTDIR and PREFIX (/usr/local)
+INSTALL_TOOL := $(TOOL)
+install: $(INSTALL_TOOL) ## copy to DESTDIR and PREFIX (/usr/local)
 	$(call msg,INSTALL,$(INSTALLED))
-	$(Q)install -D -m 755 $(TOOL) $(INSTALLED)/bin/dlprof-bpf
+	$(Q)install -D -m 755 $(INSTALL_TOOL) $(INSTALLED)/bin/dlprof-bpf
 	$(Q)install -D -m 644 docs/dlprof-bpf.8 $(MAN_DIR)/dlprof-bpf.8
 	$(Q)install -D -m 644 docs/dlprof-bpf.bash $(COMPLETION_DIR)/dlprof-bpf
 	$(Q)install -d $(DOC_DIR)
@@ -347,6 +384,12 @@ uninstall: ## remove what install has copied
 deb: all ## build build/dlprof-bpf_VERSION_ARCH.deb (needs dpkg-dev)
 	$(call msg,DEB,build)
 	$(Q)packaging/deb.sh $(TOOL) $(VERSION) build
+
+release: ## build build/dlprof-bpf-VERSION-linux-ARCH.tar.gz, whose program needs no library (on Debian)
+	$(Q)rm -rf build/release
+	$(Q)$(MAKE) $(JOBS) install INSTALL_TOOL=$(STATIC_TOOL) DESTDIR=build/release PREFIX=
+	$(call msg,RELEASE,build)
+	$(Q)packaging/release.sh build/release $(VERSION) build
 
 # The venvs stay: they are the one thing under build/ that takes long to make.
 clean: ## remove what was built (build/venv stays)

@@ -24,15 +24,14 @@ struct {
 static __always_inline int follow(u64 rq, bool issued)
 {
 	struct dlp_thread *thread = dlp_thread_current();
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct request_info info = {};
 
 	if (!thread)
 		return 0;
 	info.queued_ns = bpf_ktime_get_ns();
 	info.issued_ns = issued ? info.queued_ns : 0;
-	info.tgid = pid_tgid >> 32;
-	info.tid = (u32)pid_tgid;
+	info.tgid = dlp_current_tgid();
+	info.tid = dlp_current_tid();
 	if (bpf_map_update_elem(&dlp_reqs, &rq, &info, BPF_ANY))
 		dlp_count(DLP_CNT_REQS_FULL);
 	return 0;

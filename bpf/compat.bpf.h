@@ -74,18 +74,11 @@ static __always_inline u64 dlp_task_ip(struct task_struct *task)
 	return BPF_CORE_READ(regs, ip);
 }
 
-/*
- * 4th and 5th argument of a C function at its entry. Both are read before one is chosen: given a
- * choice of context fields clang moves the context pointer, which the verifier refuses.
- */
-static __always_inline u64 dlp_param(const struct pt_regs *ctx, u32 number)
-{
-	u64 fourth = ctx->cx, fifth = ctx->r8;
-
-	barrier_var(fourth);
-	barrier_var(fifth);
-	return number == 4 ? fourth : fifth;
-}
+/* The argument with this number at the entry of a C++ function that returns an object: see below. */
+#define DLP_OBJECT_PARM2(ctx) PT_REGS_PARM2(ctx)
+#define DLP_OBJECT_PARM3(ctx) PT_REGS_PARM3(ctx)
+#define DLP_OBJECT_PARM4(ctx) PT_REGS_PARM4(ctx)
+#define DLP_OBJECT_PARM5(ctx) PT_REGS_PARM5(ctx)
 
 #elif defined(__TARGET_ARCH_arm64)
 
@@ -118,14 +111,14 @@ static __always_inline u64 dlp_task_ip(struct task_struct *task)
 	return BPF_CORE_READ(regs, user_regs.pc);
 }
 
-static __always_inline u64 dlp_param(const struct pt_regs *ctx, u32 number)
-{
-	u64 fourth = PT_REGS_PARM4(ctx), fifth = PT_REGS_PARM5(ctx);
-
-	barrier_var(fourth);
-	barrier_var(fifth);
-	return number == 4 ? fourth : fifth;
-}
+/*
+ * The numbers are those of x86-64, where the first argument is the place for the object; arm64 has
+ * that place in a register of its own, x8.
+ */
+#define DLP_OBJECT_PARM2(ctx) PT_REGS_PARM1(ctx)
+#define DLP_OBJECT_PARM3(ctx) PT_REGS_PARM2(ctx)
+#define DLP_OBJECT_PARM4(ctx) PT_REGS_PARM3(ctx)
+#define DLP_OBJECT_PARM5(ctx) PT_REGS_PARM4(ctx)
 
 #endif
 

@@ -29,7 +29,7 @@ static __always_inline void dlp_gc_sample(u32 tgid, const struct dlp_job *job)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct dlp_thread *thread = dlp_thread_get(task);
-	u32 tid = task->pid, zero = 0, gc, inside;
+	u32 tid = dlp_tid(task), zero = 0, gc, inside;
 	struct dlp_gc_code *code;
 	struct dlp_gc_use *use;
 

@@ -98,10 +98,9 @@ static __always_inline u32 new_label_id(void)
 static __noinline bool tell_label(const struct label_key *key, const struct label_value *label,
 				       u64 now)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_label *event;
 
-	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, pid_tgid >> 32, (u32)pid_tgid, now);
+	event = dlp_reserve(dlp_ev_label, DLP_EV_LABEL, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)
 		return false;
 	event->label = label->id;
@@ -242,6 +241,9 @@ static __noinline int begin_with_next(struct dlp_thread *thread, u32 flags)
 	/* called by its name, inside a scope of the job's own: that __next__ was another's */
 	if (at && next_ns < thread->frame[(at - 1) & (DLP_SCOPE_DEPTH - 1)].start_ns)
 		return 0;
+	/* where no clock tells what it did since, all of it may have been waiting */
+	if (dlp_throttle.clocks_off && frame->start_ns - next_ns > NEXT_REACH_NS)
+		return 0;
 	dlp_clock_sub(&spent, &thread->next_clock);
 	for (int i = 0; i < DLP_ST_MAX; i++)
 		waited_ns += i == DLP_ST_RUN || i == DLP_ST_RUNQ || i == DLP_ST_GIL ? 0 : spent.ns[i];
@@ -309,7 +311,10 @@ static __always_inline bool is_left_out(struct dlp_thread *thread)
 	return true;
 }
 
-/* Entry whose second argument is a `const std::string &`: its first word is a `char *` in both ABIs. */
+/*
+ * Entry of a function that returns an object and whose first argument in the source is a
+ * `const std::string &`: its first word is a `char *` in both ABIs.
+ */
 SEC("uprobe")
 int dlp_scope_enter(struct pt_regs *ctx)
 {
@@ -322,8 +327,8 @@ int dlp_scope_enter(struct pt_regs *ctx)
 	if (!thread || is_left_out(thread))
 		return 0;
 	if (thread->exit_ns)
-		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
-	if (bpf_probe_read_user(&text, sizeof(text), (void *)PT_REGS_PARM2(ctx))) {
+		dlp_scope_settle(thread, dlp_current_tid());
+	if (bpf_probe_read_user(&text, sizeof(text), (void *)DLP_OBJECT_PARM2(ctx))) {
 		dlp_count(DLP_CNT_LABEL_FAULT);
 	} else if (is_other_scope(text)) {
 		push_other(thread);
@@ -347,7 +352,7 @@ int dlp_scope_exit(struct pt_regs *ctx __attribute__((unused)))
 	if (!thread || is_left_out(thread))
 		return 0;
 	if (thread->exit_ns)
-		dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+		dlp_scope_settle(thread, dlp_current_tid());
 	if (!pop_other(thread))
 		thread->exit_ns = bpf_ktime_get_ns();
 	return 0;
@@ -361,14 +366,13 @@ SEC("uprobe")
 int dlp_sem_open(struct pt_regs *ctx __attribute__((unused)))
 {
 	struct dlp_thread *thread = dlp_thread_here();
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct dlp_ev_sem *event;
 	u64 now;
 
 	if (!thread || thread->tgid != thread->trainer)
 		return 0;
 	now = bpf_ktime_get_ns();
-	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, pid_tgid >> 32, (u32)pid_tgid, now);
+	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)
 		return 0;
 	dlp_clock_read(thread, now, &event->clock);
@@ -436,8 +440,8 @@ SEC("uprobe")
 int dlp_scope_op(struct pt_regs *ctx)
 {
 	struct dlp_thread *thread = dlp_thread_here();
-	u64 args = dlp_param(ctx, dlp_cfg.op_args_param), third = PT_REGS_PARM3(ctx), tuple_at = 0;
-	u64 fourth = dlp_param(ctx, 4);
+	u64 third = DLP_OBJECT_PARM3(ctx), fourth = DLP_OBJECT_PARM4(ctx);
+	u64 fifth = DLP_OBJECT_PARM5(ctx), args, tuple_at = 0;
 	struct py_tuple tuple;
 	u32 symbol;
 	u64 now;
@@ -445,12 +449,20 @@ int dlp_scope_op(struct pt_regs *ctx)
 	if (!thread || is_left_out(thread))
 		return 0;
 	now = bpf_ktime_get_ns();
+	/*
+	 * All are read before one is chosen: given a choice of context fields clang moves the
+	 * context pointer, which the verifier refuses.
+	 */
+	barrier_var(third);
+	barrier_var(fourth);
+	barrier_var(fifth);
+	args = dlp_cfg.op_args_param == 4 ? fourth : fifth;
 	/* the Symbol is the argument before the tuple: a struct of 4 bytes passed by value */
 	symbol = (u32)(dlp_cfg.op_args_param == 4 ? third : fourth);
 	if (bpf_probe_read_user(&tuple_at, sizeof(tuple_at), (void *)args) ||
 	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
 		return 0;
-	dlp_scope_settle(thread, (u32)bpf_get_current_pid_tgid());
+	dlp_scope_settle(thread, dlp_current_tid());
 	if (tuple.size == 2)
 		op_enter(thread, symbol, tuple.item0, now);
 	else if (tuple.size == 1 && op_enter_symbol &&

@@ -136,7 +136,7 @@ struct dlp_storage_map {
 struct dlp_threads_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, DLP_THREADS_MAX);
-	__type(key, u32); /* tid */
+	__type(key, u32); /* tid, the kernel's own */
 	__type(value, struct dlp_thread);
 };
 
@@ -169,6 +169,56 @@ static __always_inline void dlp_count_add(u32 counter, u64 n)
 static __always_inline void dlp_count(u32 counter)
 {
 	dlp_count_add(counter, 1);
+}
+
+/*
+ * The number that a process or thread has in the observer's pid namespace, which is another than
+ * the kernel's when the observer is in a container; 0 = it can't be seen from there.
+ */
+static __noinline u32 dlp_number_there(const struct pid *pid)
+{
+	const char *numbers = (const char *)pid + bpf_core_field_offset(struct pid, numbers);
+	u32 level = BPF_CORE_READ(pid, level);
+
+	for (u32 i = 0; i < DLP_PID_LEVELS && i <= level; i++) {
+		const struct upid *number = (void *)(numbers + i * bpf_core_type_size(struct upid));
+
+		if (BPF_CORE_READ(number, ns, ns.inum) == dlp_cfg.pid_ns)
+			return (u32)BPF_CORE_READ(number, nr);
+	}
+	return 0;
+}
+
+/* For a task that the verifier knows as one. */
+static __always_inline u32 dlp_tid(struct task_struct *task)
+{
+	return dlp_cfg.pid_ns ? dlp_number_there(BPF_CORE_READ(task, thread_pid)) : (u32)task->pid;
+}
+
+static __always_inline u32 dlp_tgid(struct task_struct *task)
+{
+	return dlp_cfg.pid_ns ? dlp_number_there(BPF_CORE_READ(task, group_leader, thread_pid)) :
+				(u32)task->tgid;
+}
+
+static __always_inline u32 dlp_current_tid(void)
+{
+	struct task_struct *task;
+
+	if (!dlp_cfg.pid_ns)
+		return (u32)bpf_get_current_pid_tgid();
+	task = (struct task_struct *)bpf_get_current_task();
+	return dlp_number_there(BPF_CORE_READ(task, thread_pid));
+}
+
+static __always_inline u32 dlp_current_tgid(void)
+{
+	struct task_struct *task;
+
+	if (!dlp_cfg.pid_ns)
+		return bpf_get_current_pid_tgid() >> 32;
+	task = (struct task_struct *)bpf_get_current_task();
+	return dlp_number_there(BPF_CORE_READ(task, group_leader, thread_pid));
 }
 
 /*
@@ -266,7 +316,7 @@ static __always_inline void dlp_thread_begin(struct dlp_thread *thread, u32 tgid
 	thread->state = state;
 	thread->exec_base_ns = exec_ns;
 	thread->traced_ns = now;
-	thread->since_ns = now;
+	thread->since_ns = dlp_throttle.clocks_off ? 0 : now;
 }
 
 /* Gives a thread of the job its clock, which starts now in the given state; NULL: no room. */
@@ -276,7 +326,7 @@ static __always_inline struct dlp_thread *dlp_thread_new(struct task_struct *tas
 	struct dlp_thread *thread = dlp_thread_room(task, task->pid);
 
 	if (thread)
-		dlp_thread_begin(thread, task->tgid, task->pid, trainer, state,
+		dlp_thread_begin(thread, dlp_tgid(task), dlp_tid(task), trainer, state,
 				 task->se.sum_exec_runtime, now);
 	return thread;
 }
@@ -341,8 +391,7 @@ static __always_inline void dlp_clock_move(struct dlp_thread *thread, u32 state,
 /* The rare part of dlp_thread_here(): out of line, and out of the way. */
 static __noinline struct dlp_thread *dlp_thread_adopt_here(void)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	u32 tgid = pid_tgid >> 32, tid = (u32)pid_tgid;
+	u32 tgid = dlp_current_tgid();
 	struct dlp_job *job = bpf_map_lookup_elem(&dlp_job, &tgid);
 	struct task_struct *task;
 	struct dlp_thread *thread;
@@ -350,9 +399,9 @@ static __noinline struct dlp_thread *dlp_thread_adopt_here(void)
 	if (!job)
 		return NULL;
 	task = dlp_task_current();
-	thread = dlp_thread_room(task, tid);
+	thread = dlp_thread_room(task, (u32)bpf_get_current_pid_tgid());
 	if (thread)
-		dlp_thread_begin(thread, tgid, tid, job->trainer, DLP_ST_RUN,
+		dlp_thread_begin(thread, tgid, dlp_current_tid(), job->trainer, DLP_ST_RUN,
 				 BPF_CORE_READ(task, se.sum_exec_runtime), bpf_ktime_get_ns());
 	else
 		dlp_count(DLP_CNT_STORAGE);

@@ -42,12 +42,12 @@ static __always_inline void count_process(u32 tgid)
 SEC("perf_event")
 int dlp_sample(void *ctx __attribute__((unused)))
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	u32 tgid = dlp_current_tgid(), zero = 0;
 	struct dlp_other_use *sum;
 	struct dlp_job *job;
 
-	/* 0: the idle task */
-	if (!tgid || tgid == dlp_cfg.own_tgid)
+	/* the idle task */
+	if (!(bpf_get_current_pid_tgid() >> 32) || tgid == dlp_cfg.own_tgid)
 		return 0;
 	job = bpf_map_lookup_elem(&dlp_job, &tgid);
 	if (job) {
@@ -57,6 +57,8 @@ int dlp_sample(void *ctx __attribute__((unused)))
 	sum = bpf_map_lookup_elem(&dlp_others_sum, &zero);
 	if (sum)
 		sum->samples++;
-	count_process(tgid);
+	/* what has no number here has no name here either */
+	if (tgid)
+		count_process(tgid);
 	return 0;
 }

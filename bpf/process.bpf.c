@@ -10,7 +10,7 @@ SEC("tp_btf/sched_process_fork")
 int dlp_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+	u32 parent_tgid = dlp_tgid(parent), child_tgid = dlp_tgid(child);
 	struct dlp_job *job = bpf_map_lookup_elem(&dlp_job, &parent_tgid);
 	struct dlp_ev_fork *event;
 	u64 now;
@@ -25,12 +25,12 @@ int dlp_fork(u64 *ctx)
 			dlp_count(DLP_CNT_JOB_FULL);
 	}
 	dlp_thread_new(child, job->trainer, DLP_ST_RUNQ, now);
-	event = dlp_reserve(dlp_ev_fork, DLP_EV_FORK, parent_tgid, parent->pid, now);
+	event = dlp_reserve(dlp_ev_fork, DLP_EV_FORK, parent_tgid, dlp_tid(parent), now);
 	if (!event)
 		return 0;
 	event->hdr.flags = child_tgid == parent_tgid ? DLP_FORK_THREAD : 0;
 	event->child_tgid = child_tgid;
-	event->child_tid = child->pid;
+	event->child_tid = dlp_tid(child);
 	dlp_submit(event);
 	return 0;
 }
@@ -39,7 +39,7 @@ SEC("tp_btf/sched_process_exec")
 int dlp_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u32 tgid = task->tgid;
+	u32 tgid = dlp_tgid(task);
 	struct dlp_job *job = bpf_map_lookup_elem(&dlp_job, &tgid);
 	struct dlp_thread *thread;
 	struct dlp_ev_exec *event;
@@ -61,7 +61,7 @@ int dlp_exec(u64 *ctx)
 		thread->getnext_depth = 0;
 		thread->getnext_since_ns = 0;
 	}
-	event = dlp_reserve(dlp_ev_exec, DLP_EV_EXEC, tgid, task->pid, bpf_ktime_get_ns());
+	event = dlp_reserve(dlp_ev_exec, DLP_EV_EXEC, tgid, dlp_tid(task), bpf_ktime_get_ns());
 	if (!event)
 		return 0;
 	bpf_probe_read_kernel(event->comm, sizeof(event->comm), task->comm);
@@ -74,16 +74,16 @@ int dlp_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct dlp_thread *thread = dlp_thread_get(task);
-	u32 tgid = task->tgid;
+	u32 tgid = dlp_tgid(task);
 	struct dlp_ev_exit *event;
 	u64 now;
 
 	if (!thread)
 		return 0;
 	now = bpf_ktime_get_ns();
-	dlp_scope_settle(thread, task->pid);
+	dlp_scope_settle(thread, dlp_tid(task));
 	dlp_clock_move(thread, thread->state, now);
-	event = dlp_reserve(dlp_ev_exit, DLP_EV_EXIT, tgid, task->pid, now);
+	event = dlp_reserve(dlp_ev_exit, DLP_EV_EXIT, tgid, dlp_tid(task), now);
 	if (event) {
 		event->hdr.flags = thread->flags;
 		event->clock = thread->clock;
@@ -114,7 +114,7 @@ struct {
 
 static __always_inline struct dlp_thread *adopt(struct task_struct *task, u64 now)
 {
-	u32 tgid = task->tgid;
+	u32 tgid = dlp_tgid(task);
 	struct dlp_job *job = bpf_map_lookup_elem(&dlp_job, &tgid);
 	struct dlp_thread *thread;
 	u32 task_state;
@@ -144,8 +144,8 @@ static __always_inline void fill_clock(struct dlp_thread *thread, struct task_st
 	event->hdr.kind = DLP_EV_CLOCK;
 	event->hdr.flags = thread->flags;
 	event->hdr.ts_ns = now;
-	event->hdr.tgid = task->tgid;
-	event->hdr.tid = task->pid;
+	event->hdr.tgid = dlp_tgid(task);
+	event->hdr.tid = dlp_tid(task);
 	event->state = thread->state;
 	event->since_ns = thread->since_ns;
 	dlp_clock_read(thread, now, &event->clock);

@@ -68,7 +68,6 @@ static __always_inline bool read_prefix(u64 user, u32 bytes, u8 *prefix, u8 *ret
 static __noinline int send_message(struct dlp_thread *thread, const struct message *msg)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct task_struct *task;
 	struct dlp_ev_msg *event;
 	u64 inode = msg->inode;
@@ -83,7 +82,7 @@ static __noinline int send_message(struct dlp_thread *thread, const struct messa
 	} else {
 		thread->recv_cnt++;
 	}
-	event = dlp_reserve(dlp_ev_msg, DLP_EV_MSG, pid_tgid >> 32, (u32)pid_tgid, now);
+	event = dlp_reserve(dlp_ev_msg, DLP_EV_MSG, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)
 		return 0;
 	event->inode = inode;

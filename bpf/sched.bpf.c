@@ -11,7 +11,7 @@ static __noinline int send_wait(struct task_struct *task, struct dlp_thread *thr
 {
 	struct dlp_ev_wait *wait;
 
-	wait = dlp_reserve(dlp_ev_wait, DLP_EV_WAIT, thread->tgid, task->pid, now);
+	wait = dlp_reserve(dlp_ev_wait, DLP_EV_WAIT, thread->tgid, dlp_tid(task), now);
 	if (!wait)
 		return 0;
 	wait->start_ns = thread->off_ns;
@@ -39,7 +39,7 @@ static __always_inline void leaves_cpu(struct task_struct *task, struct dlp_thre
 		state = DLP_ST_RUNQ;
 		thread->off_ns = 0;
 	}
-	dlp_scope_off_cpu(thread, task->pid, state, now);
+	dlp_scope_off_cpu(thread, dlp_tid(task), state, now);
 	dlp_clock_switch(thread, task, state, now);
 }
 
@@ -62,7 +62,7 @@ static __always_inline void enters_cpu(struct task_struct *task, struct dlp_thre
 	if (thread->state == DLP_ST_RUN)
 		left_unseen(task, thread);
 	dlp_clock_switch(thread, task, DLP_ST_RUN, now);
-	dlp_scope_on_cpu(thread, task->pid, now);
+	dlp_scope_on_cpu(thread, dlp_tid(task), now);
 	if (thread->off_ns) {
 		if (dlp_cfg.has_wait_events &&
 		    thread->flags & (DLP_THREAD_MAIN | DLP_THREAD_GETNEXT) &&
@@ -117,7 +117,7 @@ static __always_inline int woken(struct task_struct *task)
 	/* woken before it has switched out it was never off the CPU; or that was not reported */
 	if (thread->state != DLP_ST_RUN)
 		dlp_clock_switch(thread, task, DLP_ST_RUNQ, now);
-	thread->waker = (u32)bpf_get_current_pid_tgid();
+	thread->waker = dlp_current_tid();
 	return 0;
 }
 
@@ -135,7 +135,7 @@ SEC("tp_btf/sched_wakeup_new")
 int dlp_wakeup_new(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u32 tgid = task->tgid;
+	u32 tgid = dlp_tgid(task);
 	struct dlp_job *job;
 
 	if (dlp_thread_get(task))

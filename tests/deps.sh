@@ -6,6 +6,7 @@
 #   tests/deps.sh demo     that, and a Python with torch
 #   tests/deps.sh test     that, and what the tests and linters need (as root; else build and unit)
 #   tests/deps.sh vm       what booting other kernels needs: see tests/vm
+#   tests/deps.sh release  what trying a release in an older Debian needs
 #   tests/deps.sh python   print the Python with torch, installing nothing
 #   tests/deps.sh smdebug  a Python with SageMaker's Debugger, for one test; prints it
 # Debian packages come through apt-get (root only), torch through pip into build/venv. A Python that
@@ -23,7 +24,7 @@ LOG=build/deps.log
 SMDEBUG_VENV=build/venv-smdebug
 
 usage() {
-	say 'usage: tests/deps.sh build|demo|test|vm|python|smdebug'
+	say 'usage: tests/deps.sh build|demo|test|vm|release|python|smdebug'
 	exit 2
 }
 
@@ -75,12 +76,20 @@ need_for_test() {
 	need clang-tidy has_command clang-tidy
 	need cppcheck has_command cppcheck
 	need shellcheck has_command shellcheck
+	need valgrind has_command valgrind
 	need tmux has_command tmux
 	need mandoc has_command mandoc
 	need dpkg-dev has_command dpkg-shlibdeps
+	need binutils has_command readelf
+	need file has_command file
 	# disks and file systems of the scenarios
 	need e2fsprogs has_command mkfs.ext4
 	need mount has_command losetup
+}
+
+# A package of its own since clang 14, and of one version: another clang may do without.
+need_for_fuzzing() {
+	has_libfuzzer || missing+=(libclang-rt-dev)
 }
 
 need_for_vm() {
@@ -90,6 +99,11 @@ need_for_vm() {
 	need e2fsprogs has_command mke2fs
 	need xz-utils has_command xz
 	need zstd has_command zstd
+}
+
+need_for_release() {
+	need debootstrap has_command debootstrap
+	need util-linux has_command unshare
 }
 
 # Its program is all that the guest has at first.
@@ -238,6 +252,9 @@ test)
 		need_for_torch
 	fi
 	install_missing || failed=1
+	missing=()
+	need_for_fuzzing
+	install_missing || say 'deps: going on without libFuzzer'
 	# What follows is only for tests that need root.
 	if is_root; then
 		provide_torch || failed=1
@@ -249,6 +266,10 @@ test)
 	;;
 vm)
 	need_for_vm
+	install_missing || failed=1
+	;;
+release)
+	need_for_release
 	install_missing || failed=1
 	;;
 python)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Runs the tests and counts each one: tests/run.sh [lint|unit|package|bpf|integration|
-# scenarios-short|scenarios|robust|valgrind|vm-short|vm]... (default: all but the last five, which
-# take long).
+# Runs the tests and counts each one: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|
+# integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]... (default: all but the
+# last six, which take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -242,19 +242,25 @@ tier_unit() {
 	unit_programs unit-san SAN=address,undefined WERROR=1
 }
 
+# valgrind_programs TIER [NAME...]: all unit tests, or those of these modules
+#
 # Errors of memory are what is asked for here. Where valgrind does not know a system call (openat2,
 # pidfd_open), what was tested fails for that reason; the other tiers have tested it.
-tier_valgrind() {
-	local ok=0 bin name
+valgrind_programs() {
+	local tier=$1 ok=0 ran=0 bin name
 
-	printf 'valgrind\n'
+	shift
+	printf '%s\n' "$tier"
 	if ! command -v valgrind >/dev/null; then
-		skip valgrind 'valgrind is not installed'
+		skip "$tier" 'valgrind is not installed'
 		return
 	fi
 	build unit build-unit || ok=1
 	for bin in $(programs unit "$ok"); do
-		name=valgrind/$(basename "$bin")
+		name=$(basename "$bin")
+		[ $# -eq 0 ] || [[ " $* " = *" ${name#test_} "* ]] || continue
+		ran=$((ran + 1))
+		name=$tier/$name
 		run_program "$name" 900 valgrind -q --error-exitcode=99 --leak-check=full \
 			--errors-for-leak-kinds=definite,indirect "$bin"
 		if [ "$rc" -eq 0 ]; then
@@ -268,12 +274,41 @@ tier_valgrind() {
 			show_log
 		fi
 	done
+	[ "$ran" -ge $# ] || fail "$tier: $ran of $# programs are there"
+}
+
+tier_valgrind() {
+	valgrind_programs valgrind
+}
+
+# What decodes, counts and formats, in two seconds each at most.
+tier_valgrind_short() {
+	valgrind_programs valgrind-short cli decode diagnose_cause hist insn model_stage model_sums \
+		model_wait msg objects report_options snapshot sums summary summary_loaders text trace \
+		trace_count track util
+}
+
+tier_fuzz_short() {
+	printf 'fuzz-short\n'
+	if ! has_libfuzzer; then
+		skip fuzz-short 'clang is not there, or without libFuzzer (Debian: libclang-rt-dev)'
+		return
+	fi
+	build fuzz-short fuzz-all || return
+	test_program fuzz-short 300 make -k "-j$JOBS" --output-sync=target FUZZ_SECONDS=4 fuzz-short
 }
 
 tier_package() {
 	printf 'package\n'
 	build package all || return
 	test_program package/check 300 tests/package/check.sh
+	test_program package/release 300 tests/package/release.sh
+}
+
+tier_release() {
+	printf 'release\n'
+	build release build-integration || return
+	SHOW=1 test_program release 1800 tests/package/release.sh --long
 }
 
 # Why what loads BPF programs cannot run here; empty when it can.
@@ -364,13 +399,13 @@ tier_vm_short() {
 }
 
 tiers=("$@")
-[ $# -gt 0 ] || tiers=(lint unit package bpf integration scenarios-short)
+[ $# -gt 0 ] || tiers=(lint unit valgrind-short fuzz-short package bpf integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | package | bpf | integration | scenarios-short | scenarios | robust | valgrind) ;;
-	vm | vm-short) ;;
+	lint | unit | valgrind-short | fuzz-short | package | bpf | integration) ;;
+	scenarios-short | scenarios | robust | release | valgrind | vm-short | vm) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|package|bpf|integration|scenarios-short|scenarios|robust|valgrind|vm-short|vm]...'
+		say 'usage: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm]...'
 		exit 2
 		;;
 	esac

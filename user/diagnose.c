@@ -358,9 +358,9 @@ static void judge(const struct dlp_facts *facts, struct dlp_verdict *ret)
 	} else {
 		ret->confidence = sure_whether(facts);
 		rank_candidates(facts, ret);
-		/* it waits, but nothing says for what: no cause can be named */
-		ret->bottleneck = ret->candidate_cnt ? DLP_BN_DATA_LOADING : DLP_BN_INSUFFICIENT;
-		if (ret->candidate_cnt)
+		ret->bottleneck = DLP_BN_DATA_LOADING;
+		/* else it waits, but nothing says for what: no cause can be named */
+		if (ret->candidate_cnt && ret->candidate[0].share >= LIMIT(NAMEABLE))
 			name_cause(facts, ret);
 		else
 			ret->confidence = DLP_CONF_LOW;

@@ -335,7 +335,7 @@ static void of_loss(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		return;
 	evidence(verdict, "events_lost", (double)loss->events, "count",
 		 "not everything was seen (%s: %llu): some figures may be short",
-		 loss->reason[0].id, (unsigned long long)loss->reason[0].count);
+		 loss->reason[loss->most].id, (unsigned long long)loss->reason[loss->most].count);
 }
 
 void dlp_say_evidence(const struct dlp_facts *facts, struct dlp_verdict *verdict)

@@ -38,21 +38,26 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",
 		    facts->window_s);
-	else if (facts->enough && !facts->share_cnt)
-		SAY(verdict,
-		    "Training waits %s of the time for data, but the time of whoever makes the "
-		    "batches could not be measured: no cause can be named.",
-		    PCT(facts->total));
-	else if (facts->enough)
-		SAY(verdict,
-		    "Training waits %s of the time for data, but whoever makes the batches is %s "
-		    "most of the time: no cause can be named.",
-		    PCT(facts->total), dlp_state_doing(facts->share[0].state));
 	else
 		SAY(verdict,
 		    "Only %llu batch%s came out of a DataLoader in %.1f s: too little to judge.",
 		    (unsigned long long)facts->calls, facts->calls == 1 ? "" : "es",
 		    facts->window_s);
+}
+
+/* It waits for data, but nothing says for what. */
+static void say_unnamed(const struct dlp_facts *facts, struct dlp_verdict *verdict)
+{
+	if (!facts->share_cnt)
+		SAY(verdict,
+		    "Training waits %s of the time for data, but the time of whoever makes the "
+		    "batches could not be measured: no cause can be named.",
+		    PCT(facts->total));
+	else
+		SAY(verdict,
+		    "Training waits %s of the time for data, but whoever makes the batches is %s "
+		    "most of the time: no cause can be named.",
+		    PCT(facts->total), dlp_state_doing(facts->share[0].state));
 }
 
 static bool is_candidate(const struct dlp_verdict *verdict, enum dlp_cause cause)
@@ -384,6 +389,12 @@ static void say_stuck(const struct dlp_facts *facts, struct dlp_verdict *verdict
 		    facts->stuck_s, shm.text);
 }
 
+/* Where nothing is known of whoever makes the batches. */
+static const struct dlp_advice look_closer = {
+	"Mark the parts of what makes the batches with record_function: each is shown as a stage.",
+	"If no part takes as long as the wait, it passes outside the marked ones.",
+};
+
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cause_info *info = dlp_cause_info(verdict->cause);
@@ -396,7 +407,10 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		say_none(facts, verdict);
 		break;
 	case DLP_BN_DATA_LOADING:
-		say_data_loading(facts, verdict);
+		if (verdict->cause == DLP_CAUSE_NONE)
+			say_unnamed(facts, verdict);
+		else
+			say_data_loading(facts, verdict);
 		break;
 	case DLP_BN_STALLED:
 		if (facts->dead || facts->failed)
@@ -408,6 +422,10 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 	dlp_say_evidence(facts, verdict);
 	if (verdict->bottleneck == DLP_BN_INSUFFICIENT)
 		return;
+	if (verdict->bottleneck == DLP_BN_DATA_LOADING && verdict->cause == DLP_CAUSE_NONE) {
+		verdict->advice[verdict->advice_cnt++] = look_closer;
+		return;
+	}
 	/* what can be done is about what slows the training itself */
 	if (verdict->bottleneck == DLP_BN_NOT_DATA_LOADING && is_candidate(verdict, DLP_CAUSE_GC_PAUSE))
 		info = dlp_cause_info(DLP_CAUSE_GC_PAUSE);

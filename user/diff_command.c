@@ -42,22 +42,27 @@ static json_t *summarise(const struct dlp_replay *replay, const char *shown)
 	return root;
 }
 
-/* A summary of what a recording holds. NULL after a complaint. */
-static json_t *load_recording(const char *path, const char *shown)
+/* A summary of what a recording holds; *part: less than it should. NULL after a complaint. */
+static json_t *load_recording(const char *path, const char *shown, bool *part)
 {
 	_cleanup_free_ struct dlp_replay *replay = calloc(1, sizeof(*replay));
 	struct dlp_replay_file file;
 	json_t *root = NULL;
 	char error[200];
+	int missing;
 
 	if (dlp_replay_file_open(&file, path, error, sizeof(error))) {
 		dlp_complain("'%s': %s", shown, error);
 		return NULL;
 	}
-	if (!replay || dlp_model_new(&replay->model))
+	if (!replay || dlp_model_new(&replay->model)) {
 		dlp_complain("out of memory");
-	else if (!dlp_replay_file_load(&file, replay, shown))
-		root = summarise(replay, shown);
+	} else {
+		missing = dlp_replay_file_load(&file, replay, shown);
+		if (missing >= 0)
+			root = summarise(replay, shown);
+		*part |= missing > 0;
+	}
 	if (replay)
 		dlp_model_free(replay->model);
 	dlp_replay_file_close(&file);
@@ -72,8 +77,8 @@ static bool is_recording(int fd)
 	       !memcmp(magic, DLP_REC_MAGIC, sizeof(magic));
 }
 
-/* NULL after a complaint. */
-static json_t *load(const char *path)
+/* NULL after a complaint; *part: the recording holds less than it should. */
+static json_t *load(const char *path, bool *part)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char shown[256], why[200];
@@ -87,7 +92,7 @@ static json_t *load(const char *path)
 		return NULL;
 	}
 	if (S_ISREG(st.st_mode) && is_recording(fd))
-		return load_recording(path, shown);
+		return load_recording(path, shown, part);
 	if (!S_ISREG(st.st_mode) || st.st_size > SUMMARY_BYTES_MAX) {
 		dlp_complain("'%s': neither a summary nor a recording", shown);
 		return NULL;
@@ -138,11 +143,15 @@ static int print(const json_t *a, const json_t *b, const char *path_a, const cha
 
 static int run(const char *path_a, const char *path_b, bool json)
 {
-	json_t *a = load(path_a), *b = a ? load(path_b) : NULL;
+	bool part = false;
+	json_t *a = load(path_a, &part), *b = a ? load(path_b, &part) : NULL;
 	int ret = DLP_EXIT_FAILURE;
 
 	if (a && b)
 		ret = print(a, b, path_a, path_b, json);
+	/* shown for what it is worth, but these are not the two runs that were asked for */
+	if (part && ret == DLP_EXIT_OK)
+		ret = DLP_EXIT_FAILURE;
 	json_decref(a);
 	json_decref(b);
 	return ret;

@@ -102,14 +102,10 @@ static void add_privileges(struct dlp_doctor *doctor, const struct dlp_doctor_fa
 					"");
 }
 
-/*
- * Do events carry the numbers that processes have here? What was tried goes before what the
- * namespace's own number suggests.
- */
+/* Do events carry the numbers that processes have here? Unless the trial says no. */
 static bool sees_numbers(const struct dlp_doctor_facts *facts)
 {
-	return facts->own_seen == DLP_DOCTOR_UNKNOWN ? facts->in_host_pids :
-						       facts->own_seen == DLP_DOCTOR_YES;
+	return facts->own_seen != DLP_DOCTOR_NO;
 }
 
 static void add_permission(struct dlp_doctor *doctor, const struct dlp_doctor_facts *facts)
@@ -136,11 +132,13 @@ static void add_permission(struct dlp_doctor *doctor, const struct dlp_doctor_fa
 		  "jobs of other users; root, or CAP_SYS_PTRACE, would add them");
 	if (sees_numbers(facts)) {
 		row = add(doctor, "permission", "pid-namespace", DLP_DOCTOR_OK);
-		detail(row, "processes have the kernel's own numbers");
+		detail(row, facts->in_host_pids ?
+				    "processes have the kernel's own numbers" :
+				    "a container with process numbers of its own, which the "
+				    "kernel's are turned into; only its processes can be seen");
 	} else {
 		row = add(doctor, "permission", "pid-namespace", DLP_DOCTOR_MISSING);
-		detail(row, "a container with process numbers of its own, which the kernel's "
-			    "events do not use");
+		detail(row, "a container with process numbers of its own, which events do not have");
 		cost(row, "everything: run on the host, or in a container with --pid=host");
 	}
 }

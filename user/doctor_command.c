@@ -22,10 +22,6 @@ int dlp_doctor_command(const struct dlp_options *options)
 			goto memory;
 		fputs(json, stdout);
 	}
-	if (fflush(stdout)) {
-		dlp_complain("cannot write to stdout");
-		return DLP_EXIT_FAILURE;
-	}
 	return doctor->observable ? DLP_EXIT_OK : DLP_EXIT_UNSUPPORTED;
 memory:
 	dlp_complain("out of memory");

@@ -12,8 +12,6 @@
 #include "sysfacts.h"
 #include "util.h"
 
-/* The kernel gives its first pid namespace this inode for good (PROC_PID_INIT_INO). */
-#define HOST_PID_NAMESPACE "pid:[4026531836]"
 /* Of those that are asked for one of another user. */
 #define PROCESSES_MAX 1024
 
@@ -48,20 +46,6 @@ static bool read_caps(const char *root, uint64_t *ret)
 	errno = 0;
 	*ret = strtoull(at, &end, 16);
 	return !errno && end != at;
-}
-
-static bool in_host_pids(const char *root)
-{
-	char path[PATH_MAX], link[64];
-	ssize_t len;
-
-	if (!join(path, sizeof(path), root, "proc/self/ns/pid"))
-		return false;
-	len = readlink(path, link, sizeof(link) - 1);
-	if (len < 0)
-		return false;
-	link[len] = '\0';
-	return !strcmp(link, HOST_PID_NAMESPACE);
 }
 
 /* One that can be looked into is enough: some (sandboxes) refuse even root. */
@@ -113,7 +97,7 @@ void dlp_doctor_read(const char *root, pid_t pid, struct dlp_doctor_facts *ret)
 	ret->invoker = ret->has_invoker ? invoker.uid : geteuid();
 	ret->caps_known = read_caps(root, &ret->caps);
 	ret->other_users = look_at_others(root);
-	ret->in_host_pids = in_host_pids(root);
+	ret->in_host_pids = !dlp_kernel_pid_ns(root);
 	ret->has_tracefs = !dlp_kernel_tracepoint(root, "raw_syscalls/sys_exit", &tracepoint);
 	ret->system_known = read_system(root, pid ? pid : getpid());
 	read_setting(root, "lockdown", "sys/kernel/security/lockdown",

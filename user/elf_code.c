@@ -162,8 +162,6 @@ static void tell(const struct scan *scan, enum dlp_elf_ref ref, uint64_t target)
 		scan->fn(scan->ctx, ref, target);
 }
 
-#if defined(__x86_64__)
-
 /*
  * mov and cmp from memory, call through memory: OP disp32(REG), with a byte more for %rsp and %r12.
  * `code` is the displacement, behind `before` bytes of code.
@@ -178,7 +176,7 @@ static bool is_field(const uint8_t *code, size_t before)
 }
 
 /* call rel32; lea rel32(%rip),REG; an absolute immediate; a field */
-static void scan_code(const struct scan *scan)
+static void scan_x86(const struct scan *scan)
 {
 	const uint8_t *code = scan->code;
 
@@ -201,8 +199,6 @@ static void scan_code(const struct scan *scan)
 	}
 }
 
-#elif defined(__aarch64__)
-
 static uint64_t page_of(uint32_t adrp, uint64_t addr)
 {
 	int64_t pages = (int64_t)((uint64_t)(adrp >> 5 & 0x7ffff) << 45) >> 43;
@@ -211,7 +207,7 @@ static uint64_t page_of(uint32_t adrp, uint64_t addr)
 }
 
 /* bl; adrp REG and within a few instructions add from REG; ldr from [REG, #field] */
-static void scan_code(const struct scan *scan)
+static void scan_arm64(const struct scan *scan)
 {
 	uint64_t page[32] = { 0 };
 
@@ -232,8 +228,6 @@ static void scan_code(const struct scan *scan)
 			scan->fn(scan->ctx, DLP_ELF_FIELD, 0);
 	}
 }
-
-#endif
 
 int dlp_elf_refs(const struct dlp_elf *elf, const struct dlp_elf_starts *starts, uint64_t addr,
 		 const struct dlp_elf_question *question, dlp_elf_ref_fn fn, void *ctx)
@@ -262,6 +256,9 @@ int dlp_elf_refs(const struct dlp_elf *elf, const struct dlp_elf_starts *starts,
 		return err;
 	scan.code = code;
 	scan.bytes = room;
-	scan_code(&scan);
+	if (elf->machine == EM_AARCH64)
+		scan_arm64(&scan);
+	else
+		scan_x86(&scan);
 	return 0;
 }

@@ -8,16 +8,6 @@
 
 #include "util.h"
 
-#if defined(__x86_64__)
-#define NATIVE_MACHINE EM_X86_64
-#define RELATIVE R_X86_64_RELATIVE
-#elif defined(__aarch64__)
-#define NATIVE_MACHINE EM_AARCH64
-#define RELATIVE R_AARCH64_RELATIVE
-#else
-#error "only x86-64 and aarch64"
-#endif
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ELF structures are read as they are");
 
 /* A sparse file can claim any size at no cost; the largest string table seen is 130 MB. */
@@ -135,6 +125,7 @@ int dlp_elf_scan(const struct dlp_elf *elf, uint64_t off, uint64_t bytes, const 
 int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *ctx)
 {
 	_cleanup_free_ Elf64_Rela *chunk = malloc(DLP_ELF_CHUNK_BYTES);
+	uint32_t relative = elf->machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
 	uint64_t total = elf->rela_bytes / sizeof(*chunk);
 
 	if (!chunk)
@@ -147,7 +138,7 @@ int dlp_elf_each_relative(const struct dlp_elf *elf, dlp_elf_rela_fn fn, void *c
 		err = dlp_elf_read(elf, elf->rela_off + base * sizeof(*chunk), chunk,
 				   cnt * sizeof(*chunk));
 		for (uint64_t i = 0; i < cnt && !err; i++) {
-			if (ELF64_R_TYPE(chunk[i].r_info) == RELATIVE)
+			if (ELF64_R_TYPE(chunk[i].r_info) == relative)
 				err = fn(ctx, &chunk[i]);
 		}
 		if (err)
@@ -353,10 +344,14 @@ static int dynsym_cnt(const struct dlp_elf *elf, const struct dynamic *dyn, uint
 	return err;
 }
 
-/* Without section headers the dynamic linker's own view is all there is. */
-static void use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
+/*
+ * Without section headers the dynamic linker's own view is all there is. 0, or -errno of a read: one
+ * that lies is no error.
+ */
+static int use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
 {
 	uint64_t off, str_off, cnt;
+	int err;
 
 	if (dyn->rela && !dlp_elf_addr_to_off(elf, dyn->rela, 0, &off) &&
 	    dlp_elf_in_file(elf, off, dyn->relasz)) {
@@ -364,20 +359,24 @@ static void use_dynamic(struct dlp_elf *elf, const struct dynamic *dyn)
 		elf->rela_bytes = dyn->relasz;
 	}
 	if (elf->dynsym.cnt || !dyn->symtab)
-		return;
-	if (dyn->syment != sizeof(Elf64_Sym) || dynsym_cnt(elf, dyn, &cnt) ||
-	    dlp_elf_addr_to_off(elf, dyn->symtab, 0, &off) ||
-	    dlp_elf_addr_to_off(elf, dyn->strtab, 0, &str_off)) {
+		return 0;
+	err = dyn->syment == sizeof(Elf64_Sym) ? dynsym_cnt(elf, dyn, &cnt) : -EBADMSG;
+	if (!err)
+		err = dlp_elf_addr_to_off(elf, dyn->symtab, 0, &off);
+	if (!err)
+		err = dlp_elf_addr_to_off(elf, dyn->strtab, 0, &str_off);
+	if (err) {
 		elf->damaged = true;
-		return;
+		return err == -EBADMSG ? 0 : err;
 	}
 	if (!set_syms(elf, &elf->dynsym, off, cnt, str_off, dyn->strsz))
-		return;
+		return 0;
 	if (dyn->versym && !dlp_elf_addr_to_off(elf, dyn->versym, 0, &off) &&
 	    dlp_elf_in_file(elf, off, cnt * 2)) {
 		elf->dynsym.version_off = off;
 		elf->dynsym.version_cnt = cnt;
 	}
+	return 0;
 }
 
 static int check_header(const Elf64_Ehdr *ehdr)
@@ -385,7 +384,7 @@ static int check_header(const Elf64_Ehdr *ehdr)
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
 		return -ENOEXEC;
 	if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
-	    ehdr->e_machine != NATIVE_MACHINE)
+	    (ehdr->e_machine != EM_X86_64 && ehdr->e_machine != EM_AARCH64))
 		return -ENOTSUP;
 	if (ehdr->e_type != ET_DYN && ehdr->e_type != ET_EXEC)
 		return -ENOTSUP;
@@ -414,12 +413,11 @@ static int parse(struct dlp_elf *elf)
 		return err;
 	err = read_dynamic(elf, &dyn);
 	if (!err)
-		use_dynamic(elf, &dyn);
-	else if (err == -EBADMSG)
+		return use_dynamic(elf, &dyn);
+	if (err == -EBADMSG)
 		elf->damaged = true;
-	else if (err != -ENOENT) /* none: a static executable */
-		return err;
-	return 0;
+	/* none: a static executable */
+	return err == -EBADMSG || err == -ENOENT ? 0 : err;
 }
 
 int dlp_elf_open(const char *path, struct dlp_elf **ret)

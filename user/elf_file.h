@@ -36,8 +36,8 @@ struct dlp_elf {
 };
 
 /*
- * 0, or -errno of open and read, -ENOEXEC (not ELF), -ENOTSUP (32-bit, foreign byte order or
- * machine, not something that is executed), -EBADMSG (damaged). `path` is followed through links.
+ * 0, or -errno of open and read, -ENOEXEC (not ELF), -ENOTSUP (32-bit, foreign byte order, a
+ * machine other than x86-64 and arm64, not something that is executed), -EBADMSG (damaged). `path` is followed through links.
  */
 int dlp_elf_open(const char *path, struct dlp_elf **ret);
 void dlp_elf_free(struct dlp_elf *elf);

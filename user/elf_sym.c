@@ -68,29 +68,27 @@ static int read_name(const struct dlp_elf *elf, const struct dlp_elf_syms *syms,
 	return dlp_elf_read(elf, syms->str_off + name, ret, take);
 }
 
-/* Lower is better: what the dynamic linker would bind an unversioned reference to goes first. */
-static int rank(const struct dlp_elf *elf, const struct dlp_elf_syms *syms, const Elf64_Sym *sym,
-		uint64_t index)
+/* Not the default version of its name. 0 or -errno; what lies outside the file has no version. */
+static int read_hidden(const struct dlp_elf *elf, const struct dlp_elf_syms *syms,
+		       const Elf64_Sym *sym, uint64_t index, bool *ret)
 {
-	bool hidden = false;
+	uint16_t version;
+	char name[512];
+	const char *at;
+	int err;
 
+	*ret = false;
 	if (syms->version_cnt > index) {
-		uint16_t version;
-
-		/* bit 15 of .gnu.version: not the default version; unreadable = no version */
-		if (!dlp_elf_read(elf, syms->version_off + index * 2, &version, sizeof(version)))
-			hidden = version & 0x8000;
+		err = dlp_elf_read(elf, syms->version_off + index * 2, &version, sizeof(version));
+		/* bit 15 of .gnu.version */
+		*ret = !err && version & 0x8000;
 	} else {
-		char name[512];
-		const char *at;
-
 		/* in .symtab the version is part of the name: name@OLD, name@@DEFAULT */
-		if (!read_name(elf, syms, sym->st_name, name, sizeof(name))) {
-			at = strchr(name, '@');
-			hidden = at && at[1] != '@';
-		}
+		err = read_name(elf, syms, sym->st_name, name, sizeof(name));
+		at = err ? NULL : strchr(name, '@');
+		*ret = at && at[1] != '@';
 	}
-	return (hidden ? 2 : 0) + (ELF64_ST_BIND(sym->st_info) == STB_WEAK ? 1 : 0);
+	return err == -EBADMSG ? 0 : err;
 }
 
 static bool wanted(const Elf64_Sym *sym, enum dlp_elf_kind kind)
@@ -108,8 +106,11 @@ struct pick {
 	bool found, ambiguous;
 };
 
-static void consider(struct pick *pick, const Elf64_Sym *sym, int sym_rank)
+/* A lower rank is better: what the dynamic linker would bind an unversioned reference to. */
+static void consider(struct pick *pick, const Elf64_Sym *sym, bool hidden)
 {
+	int sym_rank = (hidden ? 2 : 0) + (ELF64_ST_BIND(sym->st_info) == STB_WEAK ? 1 : 0);
+
 	if (!pick->found || sym_rank < pick->rank) {
 		*pick = (struct pick){ .sym = *sym, .rank = sym_rank, .found = true };
 		return;
@@ -137,6 +138,8 @@ static int pick_symbol(const struct dlp_elf *elf, const struct dlp_elf_syms *sym
 		if (err)
 			return err;
 		for (uint64_t i = 0; i < cnt; i++) {
+			bool hidden;
+
 			if (!wanted(&chunk[i], kind) ||
 			    !has_name(names, name_cnt, chunk[i].st_name))
 				continue;
@@ -144,7 +147,10 @@ static int pick_symbol(const struct dlp_elf *elf, const struct dlp_elf_syms *sym
 			if (pick->found && pick->sym.st_value == chunk[i].st_value &&
 			    pick->sym.st_info == chunk[i].st_info)
 				continue;
-			consider(pick, &chunk[i], rank(elf, syms, &chunk[i], base + i));
+			err = read_hidden(elf, syms, &chunk[i], base + i, &hidden);
+			if (err)
+				return err;
+			consider(pick, &chunk[i], hidden);
 		}
 	}
 	return 0;

@@ -232,6 +232,12 @@ int dlp_history_apply(struct dlp_history *history, const void *event, size_t byt
  */
 int dlp_history_finish(struct dlp_history *history, const struct dlp_summary_facts *facts);
 
+/*
+ * Since when the training thread was in the call that was under way when the window closed, in which a
+ * stalled job waits; the window's start for one that hung before, its end when in none.
+ */
+uint64_t dlp_history_unfinished(const struct dlp_history *history);
+
 const struct dlp_history_iterator *dlp_history_iterator(const struct dlp_history *history,
 							uint32_t id);
 /* The worker with this pid that lived at ts_ns (0 = the newest one with this pid); NULL. */

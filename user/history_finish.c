@@ -201,6 +201,24 @@ int dlp_history_finish(struct dlp_history *history, const struct dlp_summary_fac
 	return 0;
 }
 
+uint64_t dlp_history_unfinished(const struct dlp_history *history)
+{
+	const struct dlp_verdict *verdict = &history->verdict;
+	const struct dlp_model *model = history->model;
+
+	/* its begin was not seen: the diagnosis tells it from how the threads are asleep */
+	if (!history->call_cnt && verdict->bottleneck == DLP_BN_STALLED &&
+	    verdict->exposed_wait_ratio >= 1)
+		return history->start_ns;
+	for (size_t i = 0; i < model->thread_cnt; i++) {
+		const struct dlp_thread *thread = &model->threads[i];
+
+		if (model->main_tid && thread->tid == model->main_tid && thread->getnext_since_ns)
+			return thread->getnext_since_ns;
+	}
+	return history->end_ns;
+}
+
 const struct dlp_history_iterator *dlp_history_iterator(const struct dlp_history *history,
 							uint32_t id)
 {

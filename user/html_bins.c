@@ -108,19 +108,6 @@ static void fill_bins(const struct dlp_html *html, const struct bins *bins, int6
 	}
 }
 
-/* A call under way when the window closed: a stalled job waits in it. */
-static void expose_unfinished(const struct dlp_html *html, const struct bins *bins)
-{
-	const struct dlp_model *model = html->history->model;
-
-	for (size_t i = 0; i < model->thread_cnt; i++) {
-		const struct dlp_thread *thread = &model->threads[i];
-
-		if (model->main_tid && thread->tid == model->main_tid && thread->getnext_since_ns)
-			expose(html, bins, thread->getnext_since_ns, html->history->end_ns);
-	}
-}
-
 static int put_bins(struct dlp_html *html)
 {
 	const struct dlp_history *history = html->history;
@@ -144,7 +131,7 @@ static int put_bins(struct dlp_html *html)
 	for (size_t i = GETNEXT_MIN * bins.cnt; i < BIN_COLUMNS * bins.cnt; i++)
 		cells[i] = DLP_HTML_NULL;
 	fill_bins(html, &bins, values);
-	expose_unfinished(html, &bins);
+	expose(html, &bins, dlp_history_unfinished(history), history->end_ns);
 	dlp_html_open(html, "bins", '{');
 	dlp_html_number(html, "rows", (int64_t)bins.cnt);
 	dlp_html_number(html, "width_us", (int64_t)(bins.width_ns / 1000));

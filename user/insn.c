@@ -60,26 +60,61 @@ int dlp_insn_entry(uint16_t machine, const uint8_t *code, size_t bytes, struct d
 	return 0;
 }
 
+bool dlp_insn_is_prologue(uint16_t machine, const uint8_t *code, size_t bytes)
+{
+	uint32_t insn;
+
+	if (machine != EM_AARCH64)
+		return dlp_insn_is_fast(machine, code, bytes);
+	if (bytes < sizeof(insn))
+		return false;
+	memcpy(&insn, code, sizeof(insn));
+	/* stp x29, x30, [sp, #-N]!; sub sp, sp, #N; paciasp and bti, which may stand before them */
+	return (insn & 0xffc07fff) == 0xa9807bfd || (insn & 0xff8003ff) == 0xd10003ff ||
+	       insn == 0xd503233f || (insn & 0xffffff3f) == 0xd503241f;
+}
+
+/* The displacement of the call that stands here; false: none does. */
+static bool call_at(uint16_t machine, const uint8_t *code, size_t left, int64_t *ret)
+{
+	int32_t rel;
+
+	if (machine == EM_AARCH64) {
+		uint32_t insn;
+
+		if (left < sizeof(insn))
+			return false;
+		memcpy(&insn, code, sizeof(insn));
+		*ret = (int64_t)((uint64_t)insn << 38) >> 36;
+		return (insn & 0xfc000000) == 0x94000000; /* bl */
+	}
+	if (left < X86_CALL_BYTES || code[0] != X86_CALL_REL32)
+		return false;
+	memcpy(&rel, code + 1, sizeof(rel));
+	*ret = (int64_t)rel + X86_CALL_BYTES;
+	return true;
+}
+
 int dlp_insn_forward_target(uint16_t machine, const uint8_t *code, size_t bytes, uint64_t addr,
 			    uint64_t lo, uint64_t hi, uint64_t *ret)
 {
+	const size_t step = machine == EM_AARCH64 ? 4 : 1;
 	bool found = false;
 
-	if (machine != EM_X86_64)
+	if (machine != EM_X86_64 && machine != EM_AARCH64)
 		return -ENOTSUP;
 	/*
-	 * Every e8 byte is tried, not only those at an instruction's start: one inside another
-	 * instruction would have to point into the segment by chance, and then there are two
-	 * answers and none is given.
+	 * On x86-64 every e8 byte is tried, not only those at an instruction's start: one inside
+	 * another instruction would have to point into the segment by chance, and then there are
+	 * two answers and none is given.
 	 */
-	for (size_t i = 0; i + X86_CALL_BYTES <= bytes; i++) {
+	for (size_t i = 0; i < bytes; i += step) {
 		uint64_t target;
-		int32_t rel;
+		int64_t rel;
 
-		if (code[i] != X86_CALL_REL32)
+		if (!call_at(machine, code + i, bytes - i, &rel))
 			continue;
-		memcpy(&rel, code + i + 1, sizeof(rel));
-		target = addr + i + X86_CALL_BYTES + (uint64_t)(int64_t)rel;
+		target = addr + i + (uint64_t)rel;
 		if (target < lo || target >= hi || (target >= addr && target < addr + bytes))
 			continue;
 		if (found && target != *ret)

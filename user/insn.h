@@ -29,6 +29,12 @@ int dlp_insn_entry(uint16_t machine, const uint8_t *code, size_t bytes, struct d
 bool dlp_insn_is_fast(uint16_t machine, const uint8_t *code, size_t bytes);
 
 /*
+ * Whether a compiled function that calls others begins like this: by saving registers. Code
+ * elsewhere may look the same, so it can only refute.
+ */
+bool dlp_insn_is_prologue(uint16_t machine, const uint8_t *code, size_t bytes);
+
+/*
  * The one function a short forwarding function at virtual address `addr` calls. Candidates
  * outside [lo, hi) are not calls. 0, -ENOENT (none), -ENOTUNIQ (several), -ENOTSUP (machine).
  */

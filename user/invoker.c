@@ -3,16 +3,16 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "userdb.h"
 #include "util.h"
 
-/* An entry longer than this (it has six fields) is treated as unknown. */
-#define PASSWD_BYTES 16384
+/* The kernel takes 65536 (NGROUPS_MAX); nobody has so many, and they are on the stack. */
+#define GROUPS_MAX 4096
 
 static bool id_from(const char *variable, uint32_t *ret)
 {
@@ -24,23 +24,6 @@ static bool id_from(const char *variable, uint32_t *ret)
 		return false;
 	*ret = (uint32_t)value;
 	return true;
-}
-
-static void look_up(struct dlp_invoker *invoker)
-{
-	_cleanup_free_ char *buf = malloc(PASSWD_BYTES);
-	struct passwd entry, *found = NULL;
-
-	invoker->name[0] = '\0';
-	invoker->home[0] = '\0';
-	if (!buf || getpwuid_r(invoker->uid, &entry, buf, PASSWD_BYTES, &found) || !found)
-		return;
-	if (snprintf(invoker->name, sizeof(invoker->name), "%s", entry.pw_name) >=
-	    (int)sizeof(invoker->name))
-		invoker->name[0] = '\0';
-	if (snprintf(invoker->home, sizeof(invoker->home), "%s", entry.pw_dir) >=
-	    (int)sizeof(invoker->home))
-		invoker->home[0] = '\0';
 }
 
 static bool ids(uint32_t *ret_uid, uint32_t *ret_gid)
@@ -57,25 +40,31 @@ bool dlp_invoker_get(struct dlp_invoker *ret)
 		return false;
 	ret->uid = uid;
 	ret->gid = gid;
-	look_up(ret);
+	(void)dlp_userdb_user("", uid, &ret->user);
 	return true;
 }
 
 static int set_environment(const struct dlp_invoker *invoker)
 {
+	const struct dlp_user *user = &invoker->user;
+
 	/* sudo has put root's there: caches and settings would be looked for where we may not look */
-	if (*invoker->home && setenv("HOME", invoker->home, 1))
+	if (*user->home && setenv("HOME", user->home, 1))
 		return -errno;
-	if (*invoker->name &&
-	    (setenv("USER", invoker->name, 1) || setenv("LOGNAME", invoker->name, 1)))
+	if (*user->name && (setenv("USER", user->name, 1) || setenv("LOGNAME", user->name, 1)))
 		return -errno;
 	return 0;
 }
 
 int dlp_invoker_become(const struct dlp_invoker *invoker)
 {
+	gid_t groups[GROUPS_MAX];
+	size_t cnt = 0;
+
+	if (*invoker->user.name)
+		dlp_userdb_groups("", invoker->user.name, invoker->gid, groups, GROUPS_MAX, &cnt);
 	/* groups first: afterwards the right to set them is gone */
-	if (*invoker->name ? initgroups(invoker->name, invoker->gid) : setgroups(0, NULL))
+	if (setgroups(cnt, groups))
 		return -errno;
 	if (setresgid(invoker->gid, invoker->gid, invoker->gid) ||
 	    setresuid(invoker->uid, invoker->uid, invoker->uid))

@@ -6,16 +6,15 @@
 #ifndef DLP_INVOKER_H
 #define DLP_INVOKER_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+#include "userdb.h"
 
 struct dlp_invoker {
 	uid_t uid;
 	gid_t gid;
-	/* From the user database; "" = it does not know the user. */
-	char name[256];
-	char home[PATH_MAX];
+	struct dlp_user user; /* name "" = the user database does not know the user */
 };
 
 /*

@@ -14,12 +14,19 @@ struct dlp_kernel_facts {
 	bool task_btf; /* helper bpf_get_current_task_btf */
 };
 
+/*
+ * The pid namespace of this process by its inode: 0 = the kernel's own first one, or it can't be
+ * told.
+ */
+uint32_t dlp_kernel_pid_ns(const char *root);
+
 /* 0, or -errno when the kernel has no type information. */
 int dlp_kernel_facts(struct dlp_kernel_facts *ret);
 
 /*
- * The number by which a tracepoint ("raw_syscalls/sys_exit") is attached to, as tracefs says it:
- * 0, or -errno where it may not be read.
+ * The number by which a tracepoint ("raw_syscalls/sys_exit") is attached to, as tracefs says it: the
+ * one mounted below `root`, or for the machine itself ("") one of our own. 0, or -errno where it may
+ * not be read.
  */
 int dlp_kernel_tracepoint(const char *root, const char *name, uint64_t *ret);
 

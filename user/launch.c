@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "fdlimit.h"
 #include "invoker.h"
 #include "util.h"
 
@@ -64,6 +65,7 @@ become_command(char *const *command, const struct inherited *inherited, int trou
 	trouble.is_user = trouble.err;
 	if (!trouble.err) {
 		give_back_signals(inherited);
+		dlp_fdlimit_restore();
 		(void)execvp(command[0], command);
 		trouble.err = errno;
 	}

@@ -41,6 +41,8 @@ static void add(struct dlp_loss *loss, const char *id, const char *text, uint64_
 {
 	if (!count || effect == EFFECT_NO_REASON)
 		return;
+	if (count >= loss->reason[loss->most].count)
+		loss->most = loss->reason_cnt;
 	loss->reason[loss->reason_cnt++] =
 		(struct dlp_loss_reason){ .id = id, .text = text, .count = count };
 	if (effect == EFFECT_SHORT)

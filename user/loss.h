@@ -28,6 +28,7 @@ struct dlp_loss {
 	uint64_t bytes;
 	struct dlp_loss_reason reason[DLP_LOSS_REASONS_MAX]; /* those that are not zero */
 	size_t reason_cnt;
+	size_t most; /* which reason has most, so that one line can say what matters */
 };
 
 void dlp_loss_get(const struct dlp_model *model, struct dlp_loss *ret);

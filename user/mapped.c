@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "arch.h"
 #include "insn.h"
+#include "smallfile.h"
 #include "util.h"
 
 const char *dlp_mapped_base(const char *path)
@@ -116,7 +118,12 @@ int dlp_mapped_open(const struct dlp_process_view *view, const struct dlp_proc_m
 	err = choose_path(view, map, ret->path, sizeof(ret->path));
 	if (err)
 		return err;
-	return dlp_elf_open(ret->path, &ret->elf);
+	err = dlp_elf_open(ret->path, &ret->elf);
+	if (!err && ret->elf->machine != DLP_ARCH_MACHINE) {
+		dlp_mapped_fini(ret);
+		err = -ENOTSUP;
+	}
+	return err;
 }
 
 void dlp_mapped_fini(struct dlp_mapped *mapped)
@@ -218,7 +225,6 @@ int dlp_mapped_read_text(const struct dlp_process_view *view, const char *path, 
 			 size_t size, size_t *ret_bytes)
 {
 	_cleanup_close_ int fd = open_in_root(view, path);
-	size_t bytes = 0;
 	struct stat st;
 
 	if (fd < 0)
@@ -228,18 +234,5 @@ int dlp_mapped_read_text(const struct dlp_process_view *view, const char *path, 
 	/* a fifo would block us, a device do worse */
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	while (bytes < size - 1) {
-		ssize_t got = read(fd, buf + bytes, size - 1 - bytes);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (!got)
-			break;
-		bytes += (size_t)got;
-	}
-	buf[bytes] = '\0';
-	*ret_bytes = bytes;
-	return 0;
+	return dlp_smallfile_bytes(fd, buf, size, ret_bytes);
 }

@@ -162,12 +162,10 @@ int dlp_begun_scope(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	if (!model->trainer_pid || ev->hdr.tgid != model->trainer_pid ||
 	    (!is_begun && !model->begun_open_cnt))
 		return 0;
-	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	thread = dlp_thread_of(model, &ev->hdr, &err);
 	if (!thread)
 		return err;
-	state = dlp_thread_state_get(thread);
-	if (!state)
-		return -ENOMEM;
+	state = thread->state_priv;
 	if (is_begun)
 		hold(model, state, ev);
 	else if (state->begun.held && !ev->depth)

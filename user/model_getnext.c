@@ -322,12 +322,10 @@ int dlp_getnext(struct dlp_model *model, const struct dlp_ev_scope *ev)
 	/* a worker that iterates a DataLoader of its own does so inside its production time */
 	if (ev->hdr.tgid != model->trainer_pid)
 		return 0;
-	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	thread = dlp_thread_of(model, &ev->hdr, &err);
 	if (!thread)
 		return err;
-	state = dlp_thread_state_get(thread);
-	if (!state)
-		return -ENOMEM;
+	state = thread->state_priv;
 	model->priv->brood_open = false;
 	model->priv->last_call_ns = dlp_max(model->priv->last_call_ns, call.end_ns);
 	if (call.outer)

@@ -290,6 +290,8 @@ struct dlp_thread *dlp_thread_find(struct dlp_model *model, uint32_t tid);
 /* Found or made; NULL when full or out of memory (*err says which: 0 or -ENOMEM). */
 struct dlp_thread *dlp_thread_get(struct dlp_model *model, uint32_t tgid, uint32_t tid, int *err);
 struct dlp_thread_state *dlp_thread_state_get(struct dlp_thread *thread);
+/* An event's thread, which has its state then; NULL as dlp_thread_get(), or without memory for that. */
+struct dlp_thread *dlp_thread_of(struct dlp_model *model, const struct dlp_ev_hdr *hdr, int *err);
 /* Since the base reading: outermost GetNext time, the unfinished call included. */
 uint64_t dlp_thread_exposed(const struct dlp_thread *thread);
 void dlp_thread_scope(struct dlp_model *model, struct dlp_thread *thread,

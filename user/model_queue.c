@@ -502,10 +502,10 @@ static int received(struct dlp_model *model, const struct dlp_ev_msg *ev, enum d
 	it->state->last_recv_index = index;
 	it->state->last_recv_ns = ev->hdr.ts_ns;
 	progress(model, ev->hdr.ts_ns);
-	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
-	state = thread ? dlp_thread_state_get(thread) : NULL;
-	if (!state)
-		return thread ? -ENOMEM : err;
+	thread = dlp_thread_of(model, &ev->hdr, &err);
+	if (!thread)
+		return err;
+	state = thread->state_priv;
 	state->recv = (struct dlp_recv){
 		.iterator = it->id,
 		.index = index,

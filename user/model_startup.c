@@ -50,12 +50,10 @@ int dlp_startup_sem(struct dlp_model *model, const struct dlp_ev_sem *ev)
 
 	if (ev->hdr.tgid != model->trainer_pid)
 		return 0;
-	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	thread = dlp_thread_of(model, &ev->hdr, &err);
 	if (!thread)
 		return err;
-	state = dlp_thread_state_get(thread);
-	if (!state)
-		return -ENOMEM;
+	state = thread->state_priv;
 	if (!state->sem_cnt || now > state->sem_last_ns + SEMS_PAUSE_NS) {
 		state->sem_cnt = 0;
 		state->sem_first_ns = now;
@@ -84,12 +82,10 @@ int dlp_startup_fork(struct dlp_model *model, const struct dlp_ev_fork *ev)
 
 	if (ev->hdr.tgid != model->trainer_pid)
 		return 0;
-	thread = dlp_thread_get(model, ev->hdr.tgid, ev->hdr.tid, &err);
+	thread = dlp_thread_of(model, &ev->hdr, &err);
 	if (!thread)
 		return err;
-	state = dlp_thread_state_get(thread);
-	if (!state)
-		return -ENOMEM;
+	state = thread->state_priv;
 	init = init_newest(state);
 	if (!(ev->hdr.flags & DLP_FORK_THREAD)) {
 		/* we came when the queues were made already, or do not see semaphores */

@@ -114,6 +114,16 @@ struct dlp_thread_state *dlp_thread_state_get(struct dlp_thread *thread)
 	return thread->state_priv;
 }
 
+struct dlp_thread *dlp_thread_of(struct dlp_model *model, const struct dlp_ev_hdr *hdr, int *err)
+{
+	struct dlp_thread *thread = dlp_thread_get(model, hdr->tgid, hdr->tid, err);
+
+	if (!thread || dlp_thread_state_get(thread))
+		return thread;
+	*err = -ENOMEM;
+	return NULL;
+}
+
 void dlp_threads_fini(struct dlp_model *model)
 {
 	for (size_t i = 0; i < model->thread_cnt; i++)

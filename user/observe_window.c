@@ -195,11 +195,12 @@ int dlp_loop_open_window(struct dlp_loop *loop)
 	if (err)
 		return err;
 	getrusage(RUSAGE_SELF, &loop->usage_start);
+	/* takes the kernel some milliseconds on a busy machine: not between a reading and the window */
+	dlp_session_sample(loop->session, true);
 	/* the first sweep gives every thread its clock, later ones read it */
 	err = dlp_loop_gather(loop);
 	if (err)
 		return err;
-	dlp_session_sample(loop->session, true);
 	err = emit_window(loop, 0, dlp_now_ns());
 	if (err)
 		return err;

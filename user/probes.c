@@ -161,8 +161,7 @@ static int follow_forwarder(const struct dlp_elf *elf, const struct dlp_elf_sym 
 			    uint64_t *ret)
 {
 	const Elf64_Phdr *text = dlp_elf_segment(elf, forwarder->addr, PF_X);
-	uint8_t code[FORWARDER_BYTES_MAX], begin[DLP_INSN_ENTRY_BYTES];
-	struct dlp_insn_entry entry;
+	uint8_t code[FORWARDER_BYTES_MAX], begin[4];
 	uint64_t addr;
 	int err;
 
@@ -176,12 +175,10 @@ static int follow_forwarder(const struct dlp_elf *elf, const struct dlp_elf_sym 
 		err = dlp_elf_addr_to_off(elf, addr, PF_X, ret);
 	if (!err)
 		err = dlp_elf_read_addr(elf, addr, begin, sizeof(begin));
-	if (!err)
-		err = dlp_insn_entry(elf->machine, begin, sizeof(begin), &entry);
 	if (err)
 		return err;
-	/* every such function seen begins with a push: anything else is not its beginning */
-	return entry.slow ? -ENOENT : 0;
+	/* every such function seen begins so: anything else is not its beginning */
+	return dlp_insn_is_prologue(elf->machine, begin, sizeof(begin)) ? 0 : -ENOENT;
 }
 
 /* B, 1.12 and 1.13, and later builds that hide what A needs. */

@@ -10,6 +10,8 @@
 
 /* Trainer, fork server, worker, and what a worker starts: four deep is usual. */
 #define DEPTH_MAX 32
+/* Of a machine: a few thousand are usual. What is beyond is not looked at. */
+#define PROCESSES_MAX 65536
 /* Longer command lines are compared by their beginning. */
 #define CMDLINE_BYTES 16384
 
@@ -246,6 +248,24 @@ pid_t dlp_proc_near_with_torch(const char *root, pid_t pid)
 			return below[i];
 	}
 	return 0;
+}
+
+size_t dlp_proc_inside_with_torch(const char *root, pid_t number, pid_t *ret, size_t max)
+{
+	_cleanup_free_ pid_t *pids = calloc(PROCESSES_MAX, sizeof(*pids));
+	struct dlp_proc_status status;
+	size_t cnt = 0, found = 0;
+
+	if (!pids)
+		return 0;
+	/* the machine's first processes have parent 0 */
+	(void)dlp_proc_descendants(root, 0, pids, PROCESSES_MAX, &cnt);
+	for (size_t i = 0; i < cnt && found < max; i++) {
+		if (pids[i] != number && !dlp_proc_status(root, pids[i], &status) &&
+		    status.inside == number && dlp_proc_has_torch(root, pids[i]))
+			ret[found++] = pids[i];
+	}
+	return found;
 }
 
 /* The argument behind `word`, NULL at the end. The list is terminated by the reader of cmdline. */

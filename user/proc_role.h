@@ -30,6 +30,11 @@ pid_t dlp_proc_near_with_torch(const char *root, pid_t pid);
 
 /* Has it mapped torch's Python part? False also when it may not be looked at. */
 bool dlp_proc_has_torch(const char *root, pid_t pid);
+/*
+ * Processes that have loaded torch and have this number in a container of theirs, another one here:
+ * up to `max`; returns how many.
+ */
+size_t dlp_proc_inside_with_torch(const char *root, pid_t number, pid_t *ret, size_t max);
 
 /* One of the programs that only start the trainers, but import torch themselves (torchrun). */
 bool dlp_proc_is_launcher(const char *root, pid_t pid);

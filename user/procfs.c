@@ -141,6 +141,20 @@ static uint32_t count_mask(const char *text)
 	return cnt;
 }
 
+/* Of those in a line, parted by tabs. */
+static pid_t last_number(const char *at)
+{
+	long number = 0;
+	char *end;
+
+	for (;; at = end) {
+		at += strspn(at, " \t");
+		if (!isdigit((unsigned char)*at))
+			return (pid_t)number;
+		number = strtol(at, &end, 10);
+	}
+}
+
 int dlp_proc_status(const char *root, pid_t pid, struct dlp_proc_status *ret)
 {
 	char text[SMALL_FILE_BYTES];
@@ -162,7 +176,25 @@ int dlp_proc_status(const char *root, pid_t pid, struct dlp_proc_status *ret)
 	value = status_value(text, "Cpus_allowed");
 	if (value)
 		ret->cpus = count_mask(value);
+	/* one number for each namespace it is in, its own comes last */
+	value = status_value(text, "NSpid");
+	ret->inside = value ? last_number(value) : pid;
 	return 0;
+}
+
+bool dlp_proc_is_ours(const char *root)
+{
+	char path[PATH_MAX], own[16], link[16];
+	ssize_t len;
+
+	if (snprintf(path, sizeof(path), "%s/proc/self", root) >= (int)sizeof(path))
+		return false;
+	len = readlink(path, link, sizeof(link) - 1);
+	if (len < 0)
+		return false;
+	link[len] = '\0';
+	(void)snprintf(own, sizeof(own), "%d", (int)getpid());
+	return !strcmp(link, own);
 }
 
 int dlp_proc_cmdline(const char *root, pid_t pid, char *buf, size_t size, size_t *ret_bytes)

@@ -34,9 +34,13 @@ struct dlp_proc_status {
 	pid_t tgid;    /* differs from the pid asked for: that is a thread of tgid */
 	uid_t uid;     /* real */
 	uint32_t cpus; /* that its main thread may use; 0 = unknown */
+	pid_t inside;  /* its number in its own pid namespace: another than ours in a container */
 };
 
 int dlp_proc_status(const char *root, pid_t pid, struct dlp_proc_status *ret);
+
+/* Is /proc mounted, and does it show the processes by the numbers that our pid namespace has? */
+bool dlp_proc_is_ours(const char *root);
 
 /* Arguments as they are, each ended by NUL. 0 bytes for kernel threads and zombies. */
 int dlp_proc_cmdline(const char *root, pid_t pid, char *buf, size_t size, size_t *ret_bytes);

@@ -31,6 +31,15 @@ enum dlp_exit dlp_run_refusal(const struct dlp_target_failure *failure)
 	return failure->err == DLP_TARGET_DENIED ? DLP_EXIT_UNSUPPORTED : DLP_EXIT_FAILURE;
 }
 
+static void complain_events(const struct dlp_options *options, int err)
+{
+	char shown[256];
+
+	dlp_complain("cannot write '%s': %s",
+		     dlp_sanitise(shown, sizeof(shown), options->events, strlen(options->events)),
+		     strerror(-err));
+}
+
 int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
 {
 	int err;
@@ -41,8 +50,17 @@ int dlp_run_open_events(const struct dlp_options *options, FILE **ret)
 	err = dlp_outfile_open(options->events, ret);
 	if (!err)
 		return 0;
-	dlp_complain("cannot write '%s': %s", options->events, strerror(-err));
+	complain_events(options, err);
 	return -1;
+}
+
+enum dlp_exit dlp_run_close_events(const struct dlp_options *options, FILE *events)
+{
+	int err = events ? dlp_outfile_close(events) : 0;
+
+	if (err)
+		complain_events(options, err);
+	return err ? DLP_EXIT_FAILURE : DLP_EXIT_OK;
 }
 
 /* Every condition that does not leave the run alone is named, whatever comes of the others. */
@@ -312,8 +330,8 @@ int dlp_profile_process(const struct dlp_options *options)
 {
 	struct dlp_run run = { .observation = { .out = stdout, .finish = dlp_run_report } };
 	struct meant meant = { .cnt = 0 };
-	_cleanup_fclose_ FILE *events = NULL;
-	int ret;
+	FILE *events = NULL;
+	enum dlp_exit ret, closed;
 
 	for (size_t i = 0; i < options->pids.cnt; i++)
 		find_meant(options->pids.pid[i], &meant);
@@ -321,12 +339,16 @@ int dlp_profile_process(const struct dlp_options *options)
 		return (int)meant.refused;
 	if (dlp_run_check_files(options, "") || dlp_run_open_events(options, &events))
 		return DLP_EXIT_FAILURE;
-	if (meant.cnt > 1 || meant.target.pid != meant.pid[0])
-		return (int)dlp_ranks_processes(options, NULL, meant.pid, meant.cnt, events);
-	run.target = meant.target;
-	ret = (int)dlp_run_observe(&run, options, events);
-	dlp_run_end(&run);
-	return ret ? ret : (int)run.observation.gated;
+	if (meant.cnt > 1 || meant.target.pid != meant.pid[0]) {
+		ret = dlp_ranks_processes(options, NULL, meant.pid, meant.cnt, events);
+	} else {
+		run.target = meant.target;
+		ret = dlp_run_observe(&run, options, events);
+		dlp_run_end(&run);
+		ret = ret ? ret : run.observation.gated;
+	}
+	closed = dlp_run_close_events(options, events);
+	return (int)(ret ? ret : closed);
 }
 
 int dlp_profile_list(void)

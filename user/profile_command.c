@@ -225,21 +225,20 @@ static int check_before(const struct dlp_options *options)
 int dlp_profile_command(const struct dlp_options *options)
 {
 	struct watch watch = { .options = options, .finder = { .root = "" } };
-	_cleanup_fclose_ FILE *events = NULL;
 	char error[512];
-	enum dlp_exit ret;
+	enum dlp_exit ret, closed;
 	int status;
 
 	status = check_before(options);
 	if (status)
 		return status;
-	if (dlp_run_open_events(options, &events))
+	if (dlp_run_open_events(options, &watch.events))
 		return DLP_EXIT_FAILURE;
-	watch.events = events;
 	watch.realtime_ns = dlp_realtime_ns();
 	status = dlp_launch_start(options->command, &watch.launch, error, sizeof(error));
 	if (status) {
 		dlp_complain("%s", error);
+		(void)dlp_run_close_events(options, watch.events);
 		return status;
 	}
 	/* a reader of stderr that goes away must not take the command's exit status with it */
@@ -248,6 +247,9 @@ int dlp_profile_command(const struct dlp_options *options)
 	ret = follow(&watch);
 	dlp_run_end(&watch.run);
 	status = dlp_launch_finish(&watch.launch);
+	closed = dlp_run_close_events(options, watch.events);
+	if (ret == DLP_EXIT_OK)
+		ret = closed;
 	if (ret != DLP_EXIT_OK)
 		return (int)ret;
 	/* a command that has failed is the news, whatever its figures */

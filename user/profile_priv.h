@@ -19,6 +19,8 @@ struct dlp_run {
 
 /* The file of --events, open; *ret = NULL when there is none. 0, or -1 with a complaint. */
 int dlp_run_open_events(const struct dlp_options *options, FILE **ret);
+/* Complains when something could not be written; events may be NULL. */
+enum dlp_exit dlp_run_close_events(const struct dlp_options *options, FILE *events);
 /*
  * Observes run->target, which is open, or the process of its job that turns out to train instead:
  * then run->target is that one. observation.out, .launch and .finish are the caller's, the rest is

@@ -28,10 +28,11 @@ static enum dlp_exit report(struct dlp_replay *replay, const struct dlp_options 
 int dlp_replay_command(const struct dlp_options *options)
 {
 	_cleanup_free_ struct dlp_replay *replay = calloc(1, sizeof(*replay));
-	_cleanup_fclose_ FILE *events = NULL;
 	struct dlp_replay_file file;
 	char shown[256], error[200];
-	enum dlp_exit ret;
+	enum dlp_exit ret, closed;
+	FILE *events = NULL;
+	int part;
 
 	dlp_sanitise(shown, sizeof(shown), options->replay, strlen(options->replay));
 	if (dlp_replay_file_open(&file, options->replay, error, sizeof(error))) {
@@ -43,8 +44,12 @@ int dlp_replay_command(const struct dlp_options *options)
 		dlp_complain("out of memory");
 	} else if (!dlp_run_open_events(options, &events)) {
 		replay->events_out = events;
-		if (!dlp_replay_file_load(&file, replay, shown))
+		part = dlp_replay_file_load(&file, replay, shown);
+		if (part >= 0)
 			ret = report(replay, options);
+		closed = dlp_run_close_events(options, events);
+		if (ret == DLP_EXIT_OK)
+			ret = part > 0 ? DLP_EXIT_FAILURE : closed;
 	}
 	if (replay)
 		dlp_model_free(replay->model);

@@ -94,5 +94,5 @@ int dlp_replay_file_load(struct dlp_replay_file *file, struct dlp_replay *replay
 	replay->facts.facts.version = DLP_VERSION;
 	replay->facts.facts.target = &replay->facts.target;
 	replay->facts.facts.device_name = device_name;
-	return 0;
+	return *text != '\0';
 }

@@ -21,7 +21,8 @@ void dlp_replay_file_close(struct dlp_replay_file *file);
 /*
  * Reads all of it into replay->model and ->history (see replay.h), and completes the facts with what
  * the summary asks of a live run: of one recording at a time, the names of devices are looked up in
- * the newest. 0 or -1; complains, as `shown`, of what is wrong, and of what the recording lacks.
+ * the newest. Complains, as `shown`, of what is wrong, and of what the recording lacks. 0, 1 when that
+ * is an end or a block (what it holds is there; the command shows it, and fails in the end), or -1.
  */
 int dlp_replay_file_load(struct dlp_replay_file *file, struct dlp_replay *replay,
 			 const char *shown);

@@ -31,6 +31,7 @@ struct job {
 	struct dlp_history *history;
 	struct dlp_report report;
 	regex_t events, dimensions;
+	bool part; /* the recording lacks its end or a block */
 };
 
 static int complain_write(const char *path, int err)
@@ -213,12 +214,16 @@ static void forget(const regex_t *regex)
 		regfree((regex_t *)regex);
 }
 
-/* All of the recording, into a finished history. */
+/* All of the recording, into a finished history; job->part: there is less than there should be. */
 static int load(struct job *job)
 {
+	int part;
+
 	job->replay->history = job->history;
-	if (dlp_replay_file_load(&job->file, job->replay, job->shown))
+	part = dlp_replay_file_load(&job->file, job->replay, job->shown);
+	if (part < 0)
 		return DLP_EXIT_FAILURE;
+	job->part = part > 0;
 	if (!dlp_history_finish(job->history, &job->replay->facts.facts))
 		return DLP_EXIT_OK;
 	dlp_complain("out of memory");
@@ -246,7 +251,9 @@ static int run(struct job *job)
 			      &job->report.selection.dimensions);
 	if (!ret)
 		ret = select_part(job);
-	return ret ? ret : write_all(job);
+	if (!ret)
+		ret = write_all(job);
+	return ret || !job->part ? ret : DLP_EXIT_FAILURE;
 }
 
 int dlp_report_command(int argc, char **argv)

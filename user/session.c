@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fdlimit.h"
 #include "session_priv.h"
 
 void dlp_session_refuse(struct dlp_session *session, enum dlp_feature feature, const char *format,
@@ -52,12 +53,32 @@ static uint32_t features_to_try(const struct dlp_session_opts *opts)
 	return wanted;
 }
 
+/* Nothing that another kernel would change. */
+static bool is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
+static void explain_btf(int err, struct dlp_session_failure *failure)
+{
+	failure->unsupported = !is_shortage(err);
+	snprintf(failure->text, sizeof(failure->text),
+		 failure->unsupported ?
+			 "the kernel has no type information (/sys/kernel/btf/vmlinux: %s); it must be "
+			 "built with CONFIG_DEBUG_INFO_BTF" :
+			 "the kernel's type information (/sys/kernel/btf/vmlinux) cannot be read: %s",
+		 strerror(-err));
+}
+
 static void explain_load(int err, struct dlp_session_failure *failure)
 {
-	failure->unsupported = true;
+	failure->unsupported = !is_shortage(err);
 	if (err == -EPERM)
 		snprintf(failure->text, sizeof(failure->text),
 			 "no permission to load BPF programs: " DLP_KERNEL_PERMISSION);
+	else if (is_shortage(err))
+		snprintf(failure->text, sizeof(failure->text), "the BPF programs cannot be loaded: %s",
+			 strerror(-err));
 	else
 		snprintf(failure->text, sizeof(failure->text),
 			 "the kernel does not load the BPF programs (%s); it must have "
@@ -73,6 +94,8 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 	int err;
 
 	memset(failure, 0, sizeof(*failure));
+	if (dlp_fdlimit_check(failure->text, sizeof(failure->text)))
+		return -1;
 	dlp_kernel_quiet_libbpf();
 	session = calloc(1, sizeof(*session));
 	if (!session) {
@@ -89,10 +112,7 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 				   opts->target->iterator_note);
 	err = dlp_kernel_facts(&facts);
 	if (err) {
-		failure->unsupported = true;
-		snprintf(failure->text, sizeof(failure->text),
-			 "the kernel has no type information (/sys/kernel/btf/vmlinux: %s); it must be "
-			 "built with CONFIG_DEBUG_INFO_BTF", strerror(-err));
+		explain_btf(err, failure);
 		goto fail;
 	}
 	if (session->wanted & DLP_FEATURE_BIT(TASK_STORAGE) &&

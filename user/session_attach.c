@@ -181,6 +181,8 @@ int dlp_session_attach(struct dlp_session *session, struct dlp_session_failure *
 {
 	/* births first, so that no process falls between the list of the job and its followers */
 	attach_tracepoints(session);
+	/* before there is a thread: a clock that nothing stops would say that it runs all the time */
+	session->skel->bss->dlp_throttle.clocks_off = !(session->wanted & DLP_FEATURE_BIT(CLOCKS));
 	if (session->wanted & DLP_FEATURE_BIT(CLOCK_ITER)) {
 		session->sweep_link = bpf_program__attach_iter(session->skel->progs.dlp_sweep_tasks, NULL);
 		if (!session->sweep_link)

@@ -57,6 +57,7 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	/* half full: time enough to be scheduled and read before it overflows */
 	cfg->ring_wakeup_bytes = session->opts.ring_bytes / 2;
 	cfg->own_tgid = (uint32_t)getpid();
+	cfg->pid_ns = dlp_kernel_pid_ns("");
 	dlp_syscalls_configure(cfg);
 
 	bpf_map__set_max_entries(session->skel->maps.dlp_ring, session->opts.ring_bytes);

@@ -327,14 +327,10 @@ static void put_header(const struct dlp_model *model, const struct dlp_summary_f
 	ret->complete = dlp_summary_complete(model, facts);
 	put_governed(&model->governing, ret);
 	ret->lost[0] = '\0';
-	/* the reason with most, so that one line says what matters */
-	for (size_t i = 0, most = 0; i < loss.reason_cnt; i++) {
-		if (loss.reason[i].count < loss.reason[most].count)
-			continue;
-		most = i;
+	if (loss.reason_cnt)
 		(void)snprintf(ret->lost, sizeof(ret->lost), "%llu %s",
-			       (unsigned long long)loss.reason[i].count, loss.reason[i].text);
-	}
+			       (unsigned long long)loss.reason[loss.most].count,
+			       loss.reason[loss.most].text);
 	ret->missing_cnt = facts->missing_cnt;
 	ret->pid = model->trainer_pid;
 	ret->cmdline[0] = '\0';

@@ -159,6 +159,15 @@ bool dlp_summary_complete(const struct dlp_model *model, const struct dlp_summar
 	return loss.complete;
 }
 
+static bool lacks(const struct dlp_summary_facts *facts, const char *feature)
+{
+	for (size_t i = 0; i < facts->missing_cnt; i++) {
+		if (!strcmp(facts->missing[i].name, feature))
+			return true;
+	}
+	return false;
+}
+
 static json_t *tool(struct dlp_doc *doc)
 {
 	const struct dlp_summary_facts *facts = doc->facts;
@@ -263,7 +272,8 @@ json_t *dlp_doc_verdict(struct dlp_doc *doc)
 
 	dlp_doc_set(doc, object, "bottleneck", json_string(dlp_bottleneck_id(said->bottleneck)));
 	dlp_doc_set(doc, object, "exposed_wait_ratio", dlp_json_ratio(said->exposed_wait_ratio));
-	dlp_doc_set(doc, object, "startup_ratio", dlp_json_ratio(said->startup_ratio));
+	dlp_doc_set(doc, object, "startup_ratio",
+		    lacks(doc->facts, "iterators") ? json_null() : dlp_json_ratio(said->startup_ratio));
 	dlp_doc_set(doc, object, "severity", json_string(dlp_severity_id(said->severity)));
 	dlp_doc_set(doc, object, "cause", json_string(dlp_cause_id(said->cause)));
 	dlp_doc_set(doc, object, "where", json_string(dlp_where_id(said->where)));

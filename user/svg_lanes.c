@@ -100,30 +100,6 @@ static void take_from(struct dlp_svg_lane *lane, enum dlp_svg_class whole)
 	}
 }
 
-/*
- * The call under way at the end, in which a stalled job waits. One that began before the window did
- * was not seen: the diagnosis then tells it from how the threads are asleep.
- */
-static void add_unfinished(const struct dlp_svg *svg, struct dlp_svg_lane *lane)
-{
-	const struct dlp_history *history = svg->report->history;
-	const struct dlp_verdict *verdict = &history->verdict;
-	const struct dlp_model *model = history->model;
-
-	if (!history->call_cnt && verdict->bottleneck == DLP_BN_STALLED &&
-	    verdict->exposed_wait_ratio >= 1) {
-		dlp_svg_lane_add(lane, DLP_SVG_WAIT, history->start_ns, history->end_ns);
-		return;
-	}
-	for (size_t i = 0; i < model->thread_cnt; i++) {
-		const struct dlp_thread *thread = &model->threads[i];
-
-		if (model->main_tid && thread->tid == model->main_tid && thread->getnext_since_ns)
-			dlp_svg_lane_add(lane, DLP_SVG_WAIT, thread->getnext_since_ns,
-					 history->end_ns);
-	}
-}
-
 void dlp_svg_lane_waits(const struct dlp_svg *svg, struct dlp_svg_lane *lane)
 {
 	const struct dlp_history *history = svg->report->history;
@@ -137,7 +113,7 @@ void dlp_svg_lane_waits(const struct dlp_svg *svg, struct dlp_svg_lane *lane)
 		    dlp_selected_loader(svg->report, call->loader))
 			dlp_svg_lane_add(lane, DLP_SVG_WAIT, call->start_ns, call->end_ns);
 	}
-	add_unfinished(svg, lane);
+	dlp_svg_lane_add(lane, DLP_SVG_WAIT, dlp_history_unfinished(history), history->end_ns);
 }
 
 static void trainer_lane(struct dlp_svg *svg, struct dlp_svg_lane *lane)

@@ -3,6 +3,7 @@
 
 #include <sys/syscall.h>
 
+#include "arch.h"
 #include "util.h"
 
 struct call {
@@ -93,24 +94,7 @@ static const struct call calls[] = {
 	CALL(waitid, CHILD),
 	CALL(msgrcv, CHILD),
 	CALL(mq_timedreceive, CHILD),
-/* what arm64 never had: each is there under a newer name */
-#ifdef SYS_poll
-	CALL(poll, POLL),
-	CALL(select, SELECT),
-	CALL(epoll_wait, EPOLL),
-	CALL(pause, SLEEP),
-	CALL(open, PATH),
-	CALL(creat, PATH),
-	CALL(stat, PATH),
-	CALL(lstat, PATH),
-	CALL(access, PATH),
-	CALL(readlink, PATH),
-	CALL(mkdir, PATH),
-	CALL(rmdir, PATH),
-	CALL(unlink, PATH),
-	CALL(rename, PATH),
-	CALL(getdents, FD),
-#endif
+	DLP_ARCH_OLD_CALLS(CALL)
 /* newer than the oldest C library supported */
 #ifdef SYS_openat2
 	CALL(openat2, PATH),

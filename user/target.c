@@ -8,12 +8,16 @@
 
 #include "elf_gc.h"
 #include "elf_sym.h"
+#include "kernel.h"
 #include "mapped.h"
 #include "probes.h"
 #include "proc_role.h"
 #include "procfs.h"
 #include "util.h"
 #include "version.h"
+
+/* Room for which process was meant. */
+#define SUGGESTION 120
 
 struct inspection {
 	struct dlp_probe_sources sources;
@@ -58,20 +62,45 @@ static int fail_read(const struct inspection *in, const char *what, int err)
 		    (int)target->pid, target->comm, (unsigned int)status.uid);
 }
 
+/*
+ * For somebody who gives the number that a process has in its container: which that is here, as the
+ * end of a sentence; "" when nothing of that number has loaded torch.
+ */
+static const char *suggest_inside(const struct inspection *in, char *buf, size_t size)
+{
+	pid_t found[4];
+	size_t cnt = dlp_proc_inside_with_torch(in->sources.view.root, in->target->pid, found,
+						DLP_ARRAY_SIZE(found));
+	int len;
+
+	buf[0] = '\0';
+	if (!cnt) {
+		if (dlp_kernel_pid_ns(in->sources.view.root))
+			(void)snprintf(buf, size, "; numbers are those of this container here");
+		return buf;
+	}
+	len = snprintf(buf, size, "; that number inside a container has pid %d", (int)found[0]);
+	for (size_t i = 1; i < cnt && len > 0 && (size_t)len < size; i++)
+		len += snprintf(buf + len, size - (size_t)len, " or %d", (int)found[i]);
+	if (cnt == 1 && len > 0 && (size_t)len < size)
+		(void)snprintf(buf + len, size - (size_t)len, ": use --pid %d", (int)found[0]);
+	return buf;
+}
+
 static int read_identity(struct inspection *in)
 {
 	struct dlp_target *target = in->target;
 	const char *root = in->sources.view.root;
 	struct dlp_proc_status status;
 	struct dlp_proc_stat stat;
-	char cmdline[sizeof(target->cmdline)];
+	char cmdline[sizeof(target->cmdline)], other[SUGGESTION];
 	size_t bytes = 0;
 	int err;
 
 	err = dlp_proc_stat(root, target->pid, &stat);
 	if (err == -ESRCH)
-		return fail(in->failure, DLP_TARGET_NO_PROCESS, "no process with pid %d",
-			    (int)target->pid);
+		return fail(in->failure, DLP_TARGET_NO_PROCESS, "no process with pid %d%s",
+			    (int)target->pid, suggest_inside(in, other, sizeof(other)));
 	if (err)
 		return fail_read(in, "the state", err);
 	dlp_sanitise(target->comm, sizeof(target->comm), stat.comm, sizeof(stat.comm));
@@ -82,8 +111,9 @@ static int read_identity(struct inspection *in)
 			    (int)target->pid, target->comm, (int)stat.ppid);
 	if (stat.flags & DLP_PF_KTHREAD)
 		return fail(in->failure, DLP_TARGET_KERNEL_THREAD,
-			    "pid %d (%s) is a kernel thread: give the pid of a training process",
-			    (int)target->pid, target->comm);
+			    "pid %d (%s) is a kernel thread: give the pid of a training process%s",
+			    (int)target->pid, target->comm,
+			    suggest_inside(in, other, sizeof(other)));
 	err = dlp_proc_status(root, target->pid, &status);
 	if (err)
 		return fail_read(in, "the status", err);
@@ -91,6 +121,7 @@ static int read_identity(struct inspection *in)
 		return fail(in->failure, DLP_TARGET_NO_PROCESS,
 			    "%d is a thread of process %d: use --pid %d", (int)target->pid,
 			    (int)status.tgid, (int)status.tgid);
+	target->inside = status.inside == target->pid ? 0 : status.inside;
 	err = dlp_proc_cmdline(root, target->pid, cmdline, sizeof(cmdline), &bytes);
 	if (err)
 		return fail_read(in, "the command line", err);
@@ -158,10 +189,9 @@ static const char *suggest(const struct inspection *in, char *buf, size_t size)
 {
 	pid_t near = dlp_proc_near_with_torch(in->sources.view.root, in->target->pid);
 
-	buf[0] = '\0';
-	if (near)
-		(void)snprintf(buf, size, "; pid %d has loaded torch: use --pid %d", (int)near,
-			       (int)near);
+	if (!near)
+		return suggest_inside(in, buf, size);
+	(void)snprintf(buf, size, "; pid %d has loaded torch: use --pid %d", (int)near, (int)near);
 	return buf;
 }
 
@@ -170,7 +200,7 @@ static int open_files(struct inspection *in)
 	struct dlp_probe_sources *sources = &in->sources;
 	const struct dlp_target *target = in->target;
 	bool has_torch = dlp_mapped_find(&in->maps, DLP_MAPPED_TORCH_PYTHON);
-	char other[80];
+	char other[SUGGESTION];
 	int err;
 
 	err = open_python(in);
@@ -297,10 +327,10 @@ static int inspect(struct inspection *in)
 	find_gil(in);
 	find_gc(in);
 	/* everything above was read through the pid: was it one process all the time? */
-	if (dlp_proc_stat(sources->view.root, target->pid, &stat) ||
-	    stat.start_ticks != target->start_ticks)
-		return fail_read(in, "the state", -ESRCH);
-	return 0;
+	err = dlp_proc_stat(sources->view.root, target->pid, &stat);
+	if (!err && stat.start_ticks != target->start_ticks)
+		err = -ESRCH;
+	return err ? fail_read(in, "the state", err) : 0;
 }
 
 int dlp_target_open(const char *root, pid_t pid, struct dlp_target *ret,

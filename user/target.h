@@ -60,6 +60,7 @@ struct dlp_interpreter {
 
 struct dlp_target {
 	pid_t pid;
+	pid_t inside;		/* its number in its own pid namespace; 0 = not known, or the same */
 	char comm[16];		/* untrusted, like cmdline */
 	char cmdline[1024];	/* arguments joined by spaces */
 	uint64_t start_ticks;	/* /proc/PID/stat field 22: tells a reused pid */

@@ -117,11 +117,13 @@ void dlp_text_attached(FILE *out, const struct dlp_summary_facts *facts, size_t 
 {
 	const struct dlp_target *target = facts->target;
 	struct dlp_version python = cleaned(&target->python), torch = cleaned(&target->torch);
-	char cmdline[64];
+	char cmdline[64], inside[48] = "";
 
 	shortened(cmdline, sizeof(cmdline), target->cmdline, sizeof(target->cmdline));
-	fprintf(out, "dlprof-bpf: pid %d (%s), Python %s, torch %s, %zu worker%s; scopes: %s",
-		(int)target->pid, or_word(cmdline, "?"), python.text, torch.text, workers,
+	if (target->inside)
+		(void)snprintf(inside, sizeof(inside), ", %d in its container", (int)target->inside);
+	fprintf(out, "dlprof-bpf: pid %d%s (%s), Python %s, torch %s, %zu worker%s; scopes: %s",
+		(int)target->pid, inside, or_word(cmdline, "?"), python.text, torch.text, workers,
 		workers == 1 ? "" : "s", or_word(facts->scope_rung, "none"));
 	if (facts->scope_rung)
 		fprintf(out, " (%zu probe%s)", facts->scope_probe_cnt,

@@ -2,11 +2,11 @@
 #include "trainers.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <string.h>
 
 #include "proc_role.h"
 #include "procfs.h"
+#include "userdb.h"
 #include "util.h"
 
 /* Of a machine: a few thousand are usual. What is beyond is not listed. */
@@ -64,6 +64,7 @@ static int look(const char *root, pid_t pid, struct list *list, pid_t *ret_train
 		return -ENOMEM;
 	if (!dlp_proc_status(root, pid, &status))
 		trainer->uid = status.uid;
+	trainer->inside = target.inside;
 	memcpy(trainer->torch, target.torch.text, sizeof(trainer->torch));
 	memcpy(trainer->container, target.container, sizeof(trainer->container));
 	memcpy(trainer->cmdline, target.cmdline, sizeof(trainer->cmdline));
@@ -128,10 +129,10 @@ int dlp_trainers_find(const char *root, pid_t ancestor, struct dlp_trainer **ret
 /* Of the machine we run on; a container's own users have their numbers. */
 static const char *user_name(uid_t uid, char *buf, size_t size)
 {
-	const struct passwd *entry = getpwuid(uid);
+	struct dlp_user user;
 
-	if (entry)
-		dlp_sanitise(buf, size, entry->pw_name, strlen(entry->pw_name));
+	if (!dlp_userdb_user("", uid, &user))
+		dlp_sanitise(buf, size, user.name, strlen(user.name));
 	else
 		(void)snprintf(buf, size, "%u", (unsigned int)uid);
 	return buf;
@@ -139,18 +140,20 @@ static const char *user_name(uid_t uid, char *buf, size_t size)
 
 void dlp_trainers_print(FILE *out, const struct dlp_trainer *trainers, size_t cnt, size_t width)
 {
-	fprintf(out, "%8s  %-10s  %-14s  %7s  %-*s  %s\n", "PID", "USER", "TORCH", "WORKERS",
-		CONTAINER_SHOWN, "CONTAINER", "COMMAND");
+	fprintf(out, "%8s  %8s  %-10s  %-14s  %7s  %-*s  %s\n", "PID", "INSIDE", "USER", "TORCH",
+		"WORKERS", CONTAINER_SHOWN, "CONTAINER", "COMMAND");
 	for (size_t i = 0; i < cnt; i++) {
 		const struct dlp_trainer *trainer = &trainers[i];
-		char user[33], torch[48], container[CONTAINER_SHOWN + 1], cmdline[1024];
+		char user[33], inside[16] = "-", torch[48], container[CONTAINER_SHOWN + 1], cmdline[1024];
 		size_t room = sizeof(cmdline);
 		int used;
 
 		dlp_sanitise(torch, sizeof(torch), trainer->torch, sizeof(trainer->torch));
 		dlp_sanitise(container, sizeof(container), trainer->container,
 			     sizeof(trainer->container));
-		used = fprintf(out, "%8d  %-10s  %-14s  %7zu  %-*s  ", (int)trainer->pid,
+		if (trainer->inside)
+			(void)snprintf(inside, sizeof(inside), "%d", (int)trainer->inside);
+		used = fprintf(out, "%8d  %8s  %-10s  %-14s  %7zu  %-*s  ", (int)trainer->pid, inside,
 			       user_name(trainer->uid, user, sizeof(user)), *torch ? torch : "?",
 			       trainer->workers, CONTAINER_SHOWN, *container ? container : "-");
 		if (width && (size_t)used + room > width + 1)

@@ -11,6 +11,7 @@
 
 struct dlp_trainer {
 	pid_t pid;
+	pid_t inside; /* its number in its own pid namespace; 0 = the same */
 	uid_t uid;
 	size_t workers;	    /* DataLoader workers that it has now */
 	char torch[48];	    /* untrusted, like all texts here; "" = unknown */

@@ -18,8 +18,8 @@ static int write_all(int fd, const char *text, size_t bytes)
 
 		if (done < 0 && errno == EINTR)
 			continue;
-		if (done < 0)
-			return -errno;
+		if (done <= 0)
+			return done ? -errno : -EIO;
 		text += done;
 		bytes -= (size_t)done;
 	}

@@ -182,6 +182,25 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+/* In the kernel an array without a length: one number for each level. */
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
 struct bpf_local_storage;
 
 struct task_struct {
@@ -200,6 +219,7 @@ struct task_struct {
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	char comm[16];
 	struct files_struct *files;
 	struct signal_struct *signal;

@@ -58,6 +58,9 @@ enum dlp_counter {
 
 _Static_assert(DLP_CNT_MAX <= DLP_COUNTERS_MAX, "more counters than the wire event carries");
 
+/* Pid namespaces nested in each other, as far as they are looked into; the kernel allows 33. */
+#define DLP_PID_LEVELS 8
+
 /* How the record_function edges are seen: selects code in the loader programs. */
 enum dlp_scope_rung {
 	DLP_SCOPE_RUNG_STRING = 0, /* pair A and C: the second argument is a std::string */
@@ -116,16 +119,18 @@ struct dlp_config {
 	__u32 own_tgid;		/* the observer's: no part of what it observes */
 	__s32 nr_read;		/* system call numbers for the syscall rung */
 	__s32 nr_write;
-	__u32 rsvd;
+	__u32 pid_ns;		/* inode of the observer's pid namespace; 0 = the kernel's first one */
 	__u8 syscall_class[DLP_SYSCALL_MAX]; /* enum dlp_syscall_class */
 	__u64 long_wait_ns;	/* report blocked intervals at least so long */
 	struct dlp_glob getnext;
 };
 
-/* What user space changes while the programs run, to make them cheaper; all zero at first. */
+/* What user space sets while the programs run, mostly to make them cheaper; all zero at first. */
 struct dlp_throttle {
+	__u32 clocks_off; /* no switch is seen: clocks stand still at zero, instead of running on */
 	__u32 labels_off; /* scopes that are no GetNext are paired, and nothing else */
 	__u32 worker_scopes_off; /* no scopes but the trainer's */
+	__u32 rsvd;
 	__u64 long_wait_ns; /* instead of dlp_config's, when longer */
 };
 

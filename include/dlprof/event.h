@@ -71,7 +71,7 @@ struct dlp_ev_hdr {
 	__u16 flags;
 	__u16 cpu;
 	__u64 ts_ns; /* CLOCK_MONOTONIC, when the thing happened (for intervals: when it ended) */
-	__u32 tgid;  /* process, as the initial pid namespace numbers it */
+	__u32 tgid;  /* process, as the observer's pid namespace numbers it */
 	__u32 tid;
 };
 

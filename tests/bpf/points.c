@@ -66,12 +66,12 @@ const char *bt_self_path(void)
 
 void bt_enter(const char *label)
 {
-	char text[256], ret[64];
+	char text[256];
 	struct bt_string string = { .text = text };
 
 	/* as std::string does it: in memory just written, where a literal may not be read in yet */
 	snprintf(text, sizeof(text), "%s", label);
-	bt_point_enter(ret, &string);
+	(void)bt_point_enter(&string);
 }
 
 void bt_exit(void)

@@ -15,13 +15,18 @@ struct bt_string {
 	const char *text;
 };
 
+/* What is returned in memory, at a place that the caller passes: how is the machine's own affair. */
+struct bt_object {
+	uint64_t word[8];
+};
+
 /* at::record_function enter and exit, as pair A has them. */
-void bt_point_enter(void *ret, const struct bt_string *label);
+struct bt_object bt_point_enter(const struct bt_string *label);
 void bt_point_exit(void);
-/* The torch.ops dispatch function: the Symbol, then the tuple of arguments, as 3rd and 4th... */
-void bt_point_op(void *self, void *stack, uint32_t symbol, const void *args);
-/* ...or as 4th and 5th parameter. */
-void bt_point_op5(void *ret, void *self, void *stack, uint32_t symbol, const void *args);
+/* The torch.ops dispatch function: operators, the Symbol, the tuple of arguments... */
+struct bt_object bt_point_op(const void *vector, uint32_t symbol, const void *args);
+/* ...or with the operators as two words. */
+struct bt_object bt_point_op5(const void *first, size_t cnt, uint32_t symbol, const void *args);
 /* _Py_write(fd, buf, n) */
 void bt_point_send(int fd, const void *buf, size_t n);
 /* _pickle.loads(module, args, nargs, kwnames) */

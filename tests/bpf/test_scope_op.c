@@ -32,9 +32,9 @@ static void call(uint32_t symbol, uint64_t size, const void *item)
 	const void *args = &tuple;
 
 	if (form.op_args_param == 5)
-		bt_point_op5(NULL, NULL, NULL, symbol, &args);
+		(void)bt_point_op5(NULL, 0, symbol, &args);
 	else
-		bt_point_op(NULL, NULL, symbol, &args);
+		(void)bt_point_op(NULL, symbol, &args);
 }
 
 static void enter(const char *label)
@@ -254,8 +254,8 @@ static void call_oddly(void *arg)
 	str.state = 0;
 	call(ENTER, 2, &str);
 	call(ENTER, 2, nowhere);
-	bt_point_op(NULL, NULL, ENTER, NULL);
-	bt_point_op(NULL, NULL, ENTER, &nowhere);
+	(void)bt_point_op(NULL, ENTER, NULL);
+	(void)bt_point_op(NULL, ENTER, &nowhere);
 	leave();
 }
 

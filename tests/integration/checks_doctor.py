@@ -99,3 +99,26 @@ def refused(env):
     tap.same((run.returncode, document["observable"]), (3, False), "pid namespace")
     tap.same(found["permission", "pid-namespace"]["state"], "missing", "pid namespace: says so")
     tap.same(found["kernel", "scopes"]["state"], "ok", "pid namespace: the kernel allows it")
+
+
+# What a fresh machine looks like, for the command that follows: nobody has traced there yet.
+UNMOUNTED = """
+umount -l /sys/kernel/tracing 2>/dev/null
+mount -t tmpfs -o ro dlprof-test /sys/kernel/tracing && mount -t tmpfs -o ro dlprof-test /sys/kernel/debug || exit 9
+"$@"; status=$?
+grep -q ' - tracefs ' /proc/self/mountinfo && exit 8
+exit $status
+"""
+
+
+@group("doctor, tracefs mounted nowhere")
+def no_tracefs(env):
+    """The number of a tracepoint is had without it, and the machine's mounts are left alone."""
+    run, document = doctor(env, prefix=("unshare", "-m", "--propagation", "private",
+                                        "sh", "-c", UNMOUNTED, "sh"))
+    if run.returncode == 9:
+        raise Skip("may not mount in a namespace")
+    env.tap.same(run.returncode, 0, "no tracefs is mounted before or after", run.stderr)
+    found = rows(document)
+    for key in (("kernel", "queue-syscall"), ("kernel", "tracefs")):
+        env.tap.same(found[key]["state"], "ok", f"{key[1]}: ok", found[key])

@@ -144,6 +144,7 @@ def no_scopes(tap, tool, truth, trainer):
 @check("iterators")
 def no_iterators(tap, tool, truth, trainer):
     missing(tap, tool, "iterators")
+    tap.same(tool.summary["verdict"]["startup_ratio"], None, "what starting cost is null")
     same_figures(tap, tool, truth, trainer)
 
 
@@ -163,6 +164,13 @@ def no_clocks(tap, tool, truth, trainer):
     tap.check(not known, "states of workers are null", *known)
     tap.same((summary["main"]["inside"], summary["main"]["outside"]), (None, None),
              "states of the training thread are null")
+    getnext = summary["loaders"][0]["getnext"]
+    tap.same([getnext[key] for key in ("blocked_us", "cpu_us", "runq_us")], [None] * 3,
+             "how a GetNext is spent is null")
+    # a clock that nothing stops would say that everybody runs all the time
+    named = {c["cause"] for c in summary["verdict"]["candidates"]}
+    tap.check(not named & {"worker_cpu", "main_process", "cpu_oversubscription", "cpu_contention"},
+              "no cause is made of states that were not seen", summary["verdict"])
 
 
 RUNGS = {"wheel": list(CHECKS),

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Shared by the scripts of tests/ and .ci/: where things are, which Python has torch, and who owns
-# what root made. Sourced with the repository root as working directory.
+# Shared by the scripts of tests/ and .ci/: where things are, which Python has torch, what clang
+# can do, and who owns what root made. Sourced with the repository root as working directory.
 
 VENV=build/venv
 
@@ -29,6 +29,14 @@ find_python() {
 		fi
 	done
 	return 1
+}
+
+# Whether clang can link fuzzers: its runtime libraries are often not installed.
+has_libfuzzer() {
+	"${CLANG:-clang}" -fsanitize=fuzzer,address,undefined -x c - -o /dev/null 2>/dev/null <<-'EOF'
+		int LLVMFuzzerTestOneInput(const void *data, unsigned long bytes);
+		int LLVMFuzzerTestOneInput(const void *data, unsigned long bytes) { return !data && bytes; }
+	EOF
 }
 
 # Under sudo, what lies under build/ shall belong to the user who will build there next.

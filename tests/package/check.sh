@@ -12,34 +12,8 @@ MANUAL=docs/dlprof-bpf.8
 COMPLETION=docs/dlprof-bpf.bash
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-count=0
-failed=0
-
-# check NAME COMMAND...: its output is shown when it fails
-check() {
-	local name=$1 output
-
-	shift
-	count=$((count + 1))
-	if output=$("$@" 2>&1); then
-		printf 'ok %d - %s\n' "$count" "$name"
-		return 0
-	fi
-	failed=1
-	printf 'not ok %d - %s\n' "$count" "$name"
-	printf '%s\n' "$output" | head -n 30 | sed 's/^/#   /'
-	return 1
-}
-
-# same NAME GOT WANTED: two lists, one word a line
-same() {
-	check "$1" diff <(printf '%s\n' "$3") <(printf '%s\n' "$2")
-}
-
-skip() {
-	count=$((count + 1))
-	printf 'ok %d - %s # SKIP %s\n' "$count" "$1" "$2"
-}
+# shellcheck source=tests/lib/tap.sh
+. tests/lib/tap.sh
 
 # ---- what --help says ----------------------------------------------------------------------------
 # help_options [COMMAND]: the list of options, not the lines of usage above it:
@@ -203,11 +177,6 @@ share/doc/dlprof-bpf/LICENSE
 share/doc/dlprof-bpf/README.md
 share/man/man8/dlprof-bpf.8'
 
-# files_under FOLDER: names relative to it
-files_under() {
-	(cd "$1" && find . -type f | sed 's|^\./||' | sort)
-}
-
 check_install() {
 	local there=$work/install
 
@@ -300,5 +269,4 @@ check_manual
 check_completion
 check_install
 check_package
-printf '1..%d\n' "$count"
-exit "$failed"
+tap_end

@@ -215,7 +215,7 @@ void elf_build(struct elf_build *build)
 		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 			     EV_CURRENT },
 		.e_type = build->type ? build->type : ET_DYN,
-		.e_machine = ELF_NATIVE,
+		.e_machine = build->machine ? build->machine : DLP_ARCH_MACHINE,
 		.e_version = EV_CURRENT,
 		.e_ehsize = sizeof(Elf64_Ehdr),
 		.e_phoff = sizeof(Elf64_Ehdr),

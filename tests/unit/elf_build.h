@@ -11,13 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__aarch64__)
-#define ELF_NATIVE EM_AARCH64
-#define ELF_RELATIVE R_AARCH64_RELATIVE
-#else
-#define ELF_NATIVE EM_X86_64
-#define ELF_RELATIVE R_X86_64_RELATIVE
-#endif
+#include "arch.h"
+
+#define ELF_RELATIVE (DLP_ARCH_MACHINE == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE)
 
 /* Segments: headers and tables, code, data. The code's file offset is ELF_TEXT_OFF. */
 #define ELF_BASE 0x10000ull
@@ -52,6 +48,7 @@ struct elf_build {
 	uint32_t start[32];
 	size_t start_cnt;
 	uint16_t type;	      /* 0 = ET_DYN */
+	uint16_t machine;     /* 0 = this one */
 	bool has_no_sections; /* as sstrip leaves it */
 	bool has_sysv_hash;   /* DT_HASH, else DT_GNU_HASH */
 	bool has_versions;

@@ -179,11 +179,11 @@ static void assert_refused(const char *part)
 	}
 }
 
-/* Both show what came before, and say that it is not all. */
+/* Both show what came before, say that it is not all, and fail. */
 static void assert_part(const char *part)
 {
 	for (enum way way = 0; way < ways; way++) {
-		assert_int_equal(run(way), DLP_EXIT_OK);
+		assert_int_equal(run(way), DLP_EXIT_FAILURE);
 		assert_one_line(part);
 		assert_non_null(strstr(words, ": replayed up to "));
 		assert_true(lseek(shown, 0, SEEK_END) > 100);

@@ -186,7 +186,8 @@ static void test_unmeasured(void **state)
 	for (size_t i = 0; i < JOB_WORKERS; i++)
 		job.worker[i].clock_valid = false;
 	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
 	assert_int_equal(verdict.severity, DLP_SEV_HIGH);
 	assert_says("63 %");
 	assert_says("no cause");
@@ -194,7 +195,8 @@ static void test_unmeasured(void **state)
 	no_work();
 	job_workers_spend(&job, DLP_ST_OTHER, 12);
 	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
 	assert_says("63 %");
 	assert_says("no cause");
 }
@@ -237,6 +239,15 @@ static void test_loss_lowers(void **state)
 	assert_cause(DLP_CAUSE_WORKER_CPU);
 	assert_int_equal(verdict.confidence, DLP_CONF_MEDIUM);
 	assert_true(evidence("events_lost")->value == 3);
+	assert_non_null(strstr(evidence("events_lost")->text, "ring_full: 3"));
+	/* of several reasons the largest is named */
+	job.model.counters.value[DLP_CNT_LABELS_FULL] = 2;
+	judge();
+	assert_non_null(strstr(evidence("events_lost")->text, "ring_full: 3"));
+	job.model.counters.value[DLP_CNT_LABELS_FULL] = 4;
+	judge();
+	assert_non_null(strstr(evidence("events_lost")->text, "labels_full: 4"));
+	job.model.counters.value[DLP_CNT_LABELS_FULL] = 0;
 	setup(NULL);
 	job.model.counters.value[DLP_CNT_SYSCALL_SEEN] = 100000;
 	job.model.counters.value[DLP_CNT_SCOPE_UNPAIRED] = 1;

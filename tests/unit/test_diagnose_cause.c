@@ -140,6 +140,28 @@ static void test_main_computes(void **state)
 	assert_null(strstr(verdict.text, "idle"));
 }
 
+/* Nothing is known of who makes the batches: a small part that is known is no answer. */
+static void test_nameable(void **state)
+{
+	double whole_s = 7.56;
+
+	(void)state;
+	no_work();
+	for (size_t i = 0; i < JOB_WORKERS; i++)
+		job.worker[i].clock_valid = false;
+	job_instead(&job, &sums->own_ns, whole_s * BELOW(NAMEABLE));
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.severity, DLP_SEV_HIGH);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
+	assert_near(share(DLP_CAUSE_MAIN_PROCESS), BELOW(NAMEABLE));
+	assert_says("no cause can be named");
+	job_instead(&job, &sums->own_ns, whole_s * (ABOVE(NAMEABLE) - BELOW(NAMEABLE)));
+	judge();
+	assert_cause(DLP_CAUSE_MAIN_PROCESS);
+	assert_near(share(DLP_CAUSE_MAIN_PROCESS), ABOVE(NAMEABLE));
+}
+
 /* Messages that take so long to unpickle: by the batch, and by the byte. */
 static void messages(double seconds)
 {
@@ -500,6 +522,7 @@ int main(void)
 		cmocka_unit_test_setup(test_devices, setup),
 		cmocka_unit_test_setup(test_main_makes, setup),
 		cmocka_unit_test_setup(test_main_computes, setup),
+		cmocka_unit_test_setup(test_nameable, setup),
 		cmocka_unit_test_setup(test_unpickling, setup),
 		cmocka_unit_test_setup(test_handover, setup),
 		cmocka_unit_test_setup(test_startup, setup),

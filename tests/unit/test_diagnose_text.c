@@ -203,7 +203,8 @@ static void test_no_cause(void **state)
 	(void)state;
 	work(DLP_ST_OTHER, 0.5);
 	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
+	assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
 	job.model.main_valid = false;
 	judge();
 	assert_says("123456789012");

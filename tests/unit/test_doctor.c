@@ -166,24 +166,25 @@ static void test_root_in_a_container(void **state)
 	assert_false(doctor.observable);
 	expect("permission", "load", DLP_DOCTOR_MISSING, "root, without CAP_BPF, CAP_PERFMON",
 	       "host");
-	expect("permission", "pid-namespace", DLP_DOCTOR_MISSING, "container", "--pid=host");
+	expect("permission", "pid-namespace", DLP_DOCTOR_OK, "container with process numbers", "");
 }
 
-/* Programs load and attach, but events carry other numbers: the trial goes before the hint. */
+/* Programs load and attach, but events carry other numbers: only the trial tells. */
 static void test_numbers_of_its_own(void **state)
 {
 	(void)state;
 	facts.own_seen = DLP_DOCTOR_NO;
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_false(doctor.observable);
-	expect("permission", "pid-namespace", DLP_DOCTOR_MISSING, "", "");
+	expect("permission", "pid-namespace", DLP_DOCTOR_MISSING, "numbers of its own", "--pid=host");
 	facts.own_seen = DLP_DOCTOR_YES;
+	dlp_doctor_assemble(&facts, &doctor);
+	assert_true(doctor.observable);
+	expect("permission", "pid-namespace", DLP_DOCTOR_OK, "the kernel's own", "");
 	facts.in_host_pids = false;
 	dlp_doctor_assemble(&facts, &doctor);
 	assert_true(doctor.observable);
-	facts.own_seen = DLP_DOCTOR_UNKNOWN;
-	dlp_doctor_assemble(&facts, &doctor);
-	assert_false(doctor.observable);
+	expect("permission", "pid-namespace", DLP_DOCTOR_OK, "only its processes", "");
 }
 
 static void refuse(struct dlp_doctor_trial *trial, enum dlp_feature feature, const char *why)
@@ -413,13 +414,13 @@ static void test_read(void **state)
 	tree_init(&tree);
 	dlp_doctor_read(tree.path, 10, &facts);
 	assert_false(facts.caps_known);
-	assert_false(facts.in_host_pids);
+	assert_true(facts.in_host_pids);
 	assert_false(facts.has_tracefs);
 	assert_int_equal(facts.other_users, DLP_DOCTOR_UNKNOWN);
 	assert_int_equal(facts.system_known, 0);
 	assert_string_equal(facts.setting[DLP_DOCTOR_LOCKDOWN].value, "");
 	tree_text(&tree, "proc/self/status", "Name:\tx\nCapEff:\t000001fffeffffff\n");
-	tree_link(&tree, "proc/self/ns/pid", "pid:[4026531836]");
+	tree_link(&tree, "proc/self/ns/pid", "pid:[4026532500]");
 	tree_text(&tree, "sys/kernel/tracing/events/raw_syscalls/sys_exit/id", "352\n");
 	tree_text(&tree, "sys/kernel/security/lockdown", "none [integrity]\033 confidentiality\n");
 	tree_text(&tree, "proc/sys/kernel/perf_event_paranoid", "-1\n");
@@ -428,7 +429,12 @@ static void test_read(void **state)
 	dlp_doctor_read(tree.path, 10, &facts);
 	assert_true(facts.caps_known);
 	assert_int_equal(facts.caps, 0x1fffeffffffull);
-	assert_true(facts.in_host_pids);
+	assert_false(facts.in_host_pids);
+	/* the inode that the kernel's own first one always has */
+	assert_int_equal(dlp_kernel_pid_ns(tree.path), 4026532500);
+	assert_int_equal(unlink(tree_path(&tree, "proc/self/ns/pid")), 0);
+	tree_link(&tree, "proc/self/ns/pid", "pid:[4026531836]");
+	assert_int_equal(dlp_kernel_pid_ns(tree.path), 0);
 	assert_true(facts.has_tracefs);
 	assert_int_equal(facts.other_users, DLP_DOCTOR_YES);
 	assert_string_equal(facts.setting[DLP_DOCTOR_LOCKDOWN].value,

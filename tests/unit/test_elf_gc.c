@@ -47,10 +47,11 @@ static struct dlp_elf *elf;
 static struct dlp_gc_code code;
 static uint32_t at; /* in the text: where code is written next */
 
+/* The initial state is the machine whose code the file holds. */
 static int start(void **state)
 {
-	(void)state;
 	memset(&build, 0, sizeof(build));
+	build.machine = *(const uint16_t *)*state;
 	elf = NULL;
 	tree_init(&tree);
 	memcpy(build.start, starts, sizeof(starts));
@@ -73,46 +74,10 @@ static void emit(const void *bytes, size_t cnt)
 	at += (uint32_t)cnt;
 }
 
-#if defined(__x86_64__)
-
-static void put_call(uint32_t target)
+static bool is_arm64(void)
 {
-	int32_t rel = (int32_t)(target - (at + 5));
-
-	emit("\xe8", 1);
-	emit(&rel, 4);
+	return build.machine == EM_AARCH64;
 }
-
-/* lea target(%rip),%rsi; where the file is not moved, mov $target,%esi */
-static void put_address(uint32_t target)
-{
-	uint32_t absolute = (uint32_t)ELF_TEXT + target;
-	int32_t rel = (int32_t)(target - (at + 7));
-
-	if (build.type == ET_EXEC) {
-		emit("\xbe", 1);
-		emit(&absolute, 4);
-		return;
-	}
-	emit("\x48\x8d\x35", 3);
-	emit(&rel, 4);
-}
-
-/* call *field(%rax) */
-static void put_field(uint32_t field)
-{
-	emit("\xff\x90", 2);
-	emit(&field, 4);
-}
-
-/* mov field(%r12),%r13: with a SIB byte */
-static void put_load(uint32_t field)
-{
-	emit("\x4d\x8b\xac\x24", 4);
-	emit(&field, 4);
-}
-
-#else
 
 static void put_word(uint32_t insn)
 {
@@ -121,10 +86,16 @@ static void put_word(uint32_t insn)
 
 static void put_call(uint32_t target)
 {
-	put_word(0x94000000 | ((target - at) >> 2 & 0x3ffffff));
+	if (is_arm64()) {
+		put_word(0x94000000 | ((target - at) >> 2 & 0x3ffffff));
+		return;
+	}
+	emit("\xe8", 1);
+	put_word(target - (at + 4));
 }
 
-static void put_address(uint32_t target)
+/* adrp x1,page(target); add x1,x1,#the rest */
+static void put_arm64_address(uint32_t target)
 {
 	int64_t pages = (int64_t)((ELF_TEXT + target) >> 12) - (int64_t)((ELF_TEXT + at) >> 12);
 
@@ -132,17 +103,41 @@ static void put_address(uint32_t target)
 	put_word(0x91000021 | (uint32_t)((ELF_TEXT + target) & 0xfff) << 10);
 }
 
+/* lea target(%rip),%rsi; where the file is not moved, mov $target,%esi */
+static void put_address(uint32_t target)
+{
+	if (is_arm64()) {
+		put_arm64_address(target);
+	} else if (build.type == ET_EXEC) {
+		emit("\xbe", 1);
+		put_word((uint32_t)ELF_TEXT + target);
+	} else {
+		emit("\x48\x8d\x35", 3);
+		put_word(target - (at + 4));
+	}
+}
+
+/* call *field(%rax); ldr x0,[x0,#field] */
 static void put_field(uint32_t field)
 {
-	put_word(0xf9400000 | field / 8 << 10);
+	if (is_arm64()) {
+		put_word(0xf9400000 | field / 8 << 10);
+		return;
+	}
+	emit("\xff\x90", 2);
+	put_word(field);
 }
 
+/* mov field(%r12),%r13: with a SIB byte */
 static void put_load(uint32_t field)
 {
-	put_field(field);
+	if (is_arm64()) {
+		put_field(field);
+		return;
+	}
+	emit("\x4d\x8b\xac\x24", 4);
+	put_word(field);
 }
-
-#endif
 
 static void write_code(void)
 {
@@ -245,7 +240,9 @@ static void put_pointer(uint64_t off, uint64_t value, bool relocate)
 {
 	if (relocate)
 		build.rela[build.rela_cnt++] =
-			(Elf64_Rela){ ELF_DATA + off, ELF_RELATIVE, (int64_t)value };
+			(Elf64_Rela){ ELF_DATA + off,
+				      is_arm64() ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE,
+				      (int64_t)value };
 	else
 		memcpy(build.data + off, &value, 8);
 }
@@ -420,17 +417,17 @@ static void room_of_functions(void **state)
 
 int main(void)
 {
+	static uint16_t x86 = EM_X86_64, arm64 = EM_AARCH64;
+#define TEST(name)                                                                                 \
+	{ #name, name, start, end, &x86 },                                                         \
+	{                                                                                          \
+#name " (arm64)", name, start, end, &arm64                                         \
+	}
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(named_functions, start, end),
-		cmocka_unit_test_setup_teardown(no_collector_is_none, start, end),
-		cmocka_unit_test_setup_teardown(stripped_functions, start, end),
-		cmocka_unit_test_setup_teardown(stripped_parts, start, end),
-		cmocka_unit_test_setup_teardown(stripped_fixed, start, end),
-		cmocka_unit_test_setup_teardown(two_alike_are_none, start, end),
-		cmocka_unit_test_setup_teardown(no_table_of_functions, start, end),
-		cmocka_unit_test_setup_teardown(damaged_tables, start, end),
-		cmocka_unit_test_setup_teardown(references, start, end),
-		cmocka_unit_test_setup_teardown(room_of_functions, start, end),
+		TEST(named_functions),	     TEST(no_collector_is_none), TEST(stripped_functions),
+		TEST(stripped_parts),	     TEST(stripped_fixed),	 TEST(two_alike_are_none),
+		TEST(no_table_of_functions), TEST(damaged_tables),	 TEST(references),
+		TEST(room_of_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,6 +341,38 @@ static void test_nothing_seen(void **state)
 	assert_int_equal(rows("epochs"), 0);
 }
 
+static int64_t exposed_us(void)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < (size_t)rows("bins"); i++)
+		sum += cell("bins", "exposed", i);
+	return sum;
+}
+
+/* Training waits in a call that never ended, whether its begin was seen or not. */
+static void test_unfinished_call(void **state)
+{
+	(void)state;
+	make_history(10);
+	history.call_cnt = 0;
+	write_page();
+	assert_int_equal(exposed_us(), 0);
+	job.thread[0].getnext_since_ns = history.end_ns - 4 * SECOND;
+	write_page();
+	assert_in_range(exposed_us(), 4000000 - rows("bins"), 4000000);
+	/* it began before the window did */
+	job.thread[0].getnext_since_ns = history.start_ns - SECOND;
+	write_page();
+	assert_in_range(exposed_us(), 10000000 - rows("bins"), 10000000);
+	/* and before the tool was there */
+	job.thread[0].getnext_since_ns = 0;
+	history.verdict.bottleneck = DLP_BN_STALLED;
+	history.verdict.exposed_wait_ratio = 1;
+	write_page();
+	assert_in_range(exposed_us(), 10000000 - rows("bins"), 10000000);
+}
+
 int main(void)
 {
 #define page_test(test) cmocka_unit_test_setup_teardown(test, setup_page, teardown_page)
@@ -352,6 +384,7 @@ int main(void)
 		page_test(test_pages_differ_in_their_nonce),
 		page_test(test_an_hour_is_thinned_out),
 		page_test(test_nothing_seen),
+		page_test(test_unfinished_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,8 +134,62 @@ static void forwarders_are_followed(void **state)
 	memcpy(code + 1, "\x01\x00\x00\x00", 4);
 	assert_int_equal(target_of(code, sizeof(code), &target), 0);
 	assert_int_equal(target, 0xb14fc0);
-	assert_int_equal(dlp_insn_forward_target(EM_AARCH64, code, sizeof(code), 0, 0, 1, &target),
+	assert_int_equal(dlp_insn_forward_target(EM_RISCV, code, sizeof(code), 0, 0, 1, &target),
 			 -ENOTSUP);
+}
+
+/* The same in 2.9.1 for arm64: at 0xd2d9f0, with one bl, at 0xd2da28, to 0xd2d7f0. */
+static const uint32_t arm64_forwarder[] = {
+	0xa9bd7bfd, 0xaa0203ea, 0x2a0103e2, 0x910003fd, 0xf9000bf3, 0xaa0303e9, 0xaa0803f3,
+	0x2a0503e6, 0xa9400400, 0x2a0403e5, 0xaa0a03e3, 0xaa0903e4, 0xcb000021, 0x9344fc21,
+	0x97ffff72, 0xaa1303e0, 0xf9400bf3, 0xa8c37bfd, 0xd65f03c0,
+};
+
+static int arm64_target_of(const uint32_t *code, size_t bytes, uint64_t *ret)
+{
+	return dlp_insn_forward_target(EM_AARCH64, (const uint8_t *)code, bytes, 0xd2d9f0, 0x500000,
+				       0x1400000, ret);
+}
+
+static void arm64_forwarders_are_followed(void **state)
+{
+	uint32_t code[DLP_ARRAY_SIZE(arm64_forwarder)];
+	uint64_t target = 0;
+
+	(void)state;
+	memcpy(code, arm64_forwarder, sizeof(code));
+	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
+	assert_int_equal(target, 0xd2d7f0);
+	/* cut inside the call */
+	assert_int_equal(arm64_target_of(code, 58, &target), -ENOENT);
+	/* bl to another function; to the one before the segment; into itself */
+	code[13] = 0x97ffff72;
+	assert_int_equal(arm64_target_of(code, sizeof(code), &target), -ENOTUNIQ);
+	code[13] = 0x96000000;
+	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
+	code[13] = 0x94000001;
+	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
+	assert_int_equal(target, 0xd2d7f0);
+}
+
+static bool begins(uint16_t machine, uint32_t insn)
+{
+	return dlp_insn_is_prologue(machine, (const uint8_t *)&insn, sizeof(insn));
+}
+
+static void beginnings_of_functions(void **state)
+{
+	(void)state;
+	assert_true(begins(X86, 0xe5894855));	      /* push %rbp; mov %rsp,%rbp */
+	assert_false(begins(X86, 0x08ec8348));	      /* sub $8,%rsp */
+	assert_true(begins(EM_AARCH64, 0xa9b17bfd));  /* stp x29, x30, [sp, #-240]! */
+	assert_true(begins(EM_AARCH64, 0xd10803ff));  /* sub sp, sp, #0x200 */
+	assert_true(begins(EM_AARCH64, 0xd503233f));  /* paciasp */
+	assert_true(begins(EM_AARCH64, 0xd503245f));  /* bti c */
+	assert_false(begins(EM_AARCH64, 0xb94073e4)); /* ldr w4, [sp, #112] */
+	assert_false(begins(EM_AARCH64, 0xd65f03c0)); /* ret */
+	assert_false(begins(EM_AARCH64, 0xd503201f)); /* nop, of the padding */
+	assert_false(dlp_insn_is_prologue(EM_AARCH64, (const uint8_t *)"\xff\x03\x08", 3));
 }
 
 static bool same(const char *file, const char *memory, size_t bytes)
@@ -168,6 +222,8 @@ int main(void)
 		cmocka_unit_test(no_code_is_no_entry),
 		cmocka_unit_test(arm64_entries),
 		cmocka_unit_test(forwarders_are_followed),
+		cmocka_unit_test(arm64_forwarders_are_followed),
+		cmocka_unit_test(beginnings_of_functions),
 		cmocka_unit_test(traces_of_other_probes_are_tolerated),
 	};
 

@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fdlimit.h"
 #include "invoker.h"
 #include "launch.h"
 #include "tree.h"
@@ -91,6 +93,23 @@ static void exit_statuses_are_a_shells(void **state)
 	assert_int_equal(run("kill -TERM $$"), 143);
 }
 
+/* Ours is raised; a program that uses select() must not be handed numbers it cannot take. */
+static void limits_of_files_are_those_given(void **state)
+{
+	struct rlimit given, low;
+	char script[128];
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &given), 0);
+	low = (struct rlimit){ .rlim_cur = 77, .rlim_max = given.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	dlp_fdlimit_raise();
+	(void)snprintf(script, sizeof(script), "ulimit -n >%s/out", tree.path);
+	assert_int_equal(run(script), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &given), 0);
+	assert_string_equal(output(), "77\n");
+}
+
 static int refused(const char *name)
 {
 	char *argv[] = { (char *)name, NULL };
@@ -118,7 +137,8 @@ static void what_cannot_run_is_said(void **state)
 
 static void sudo_changes_the_path(void **state)
 {
-	char *path = strdup(getenv("PATH"));
+	const char *given = getenv("PATH");
+	char *path = strdup(given ? given : "");
 
 	(void)state;
 	assert_non_null(path);
@@ -279,6 +299,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
 		TEST(exit_statuses_are_a_shells),
+		TEST(limits_of_files_are_those_given),
 		TEST(what_cannot_run_is_said),
 		TEST(sudo_changes_the_path),
 		TEST(waiting_ends_in_time),

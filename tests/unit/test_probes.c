@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -390,6 +391,19 @@ static void code_that_is_not_mapped_is_not_probed(void **state)
 		strstr(failure.text, "libtorch_cpu.so is loaded without the part at 0x8100"));
 }
 
+static void another_machines_library_is_not_opened(void **state)
+{
+	const struct dlp_proc_map *found;
+
+	(void)state;
+	build.machine = DLP_ARCH_MACHINE == EM_AARCH64 ? EM_X86_64 : EM_AARCH64;
+	MAP_CPU(cpu_new);
+	assert_int_equal(dlp_proc_maps_read(tree.path, PID, &maps), 0);
+	found = dlp_mapped_find(&maps, DLP_MAPPED_TORCH_CPU);
+	assert_int_equal(dlp_mapped_open(&sources.view, found, &sources.torch_cpu), -ENOTSUP);
+	assert_null(sources.torch_cpu.elf);
+}
+
 static const struct elf_build_sym libpython[] = {
 	FAKE_FUNC("_Py_write", 0x100, 0x80, true),
 	FAKE_FUNC("_Py_write_noraise", 0x200, 0x80, true),
@@ -527,6 +541,7 @@ int main(void)
 		TEST(landing_pads_are_skipped),
 		TEST(memory_must_show_the_same_code),
 		TEST(code_that_is_not_mapped_is_not_probed),
+		TEST(another_machines_library_is_not_opened),
 		TEST(queue_functions_are_found),
 		TEST(pickle_may_be_built_in),
 		TEST(missing_queue_functions_are_said),

@@ -143,6 +143,22 @@ static void processes_that_are_gone_are_esrch(void **state)
 	assert_int_equal(dlp_proc_stat("", 0x7fffffff, &stat), -ESRCH);
 }
 
+static void whose_proc_it_is(void **state)
+{
+	char own[16];
+
+	(void)state;
+	assert_true(dlp_proc_is_ours(""));
+	assert_false(dlp_proc_is_ours(tree.path));
+	(void)snprintf(own, sizeof(own), "%d", (int)getpid());
+	tree_link(&tree, "proc/self", own);
+	assert_true(dlp_proc_is_ours(tree.path));
+	assert_int_equal(unlink(tree_path(&tree, "proc/self")), 0);
+	/* as nsenter --pid without --mount finds it */
+	tree_link(&tree, "proc/self", "1");
+	assert_false(dlp_proc_is_ours(tree.path));
+}
+
 static void status_counts_cpus(void **state)
 {
 	struct dlp_proc_status status;
@@ -158,6 +174,13 @@ static void status_counts_cpus(void **state)
 	assert_int_equal(dlp_proc_status(tree.path, 100, &status), 0);
 	assert_int_equal(status.tgid, 7);
 	assert_int_equal(status.cpus, 0);
+	assert_int_equal(status.inside, 100);
+	tree_text(&tree, "proc/100/status", "Tgid:\t100\nNStgid:\t100\t7\nNSpid:\t100\t23\t7\nNSpgid:\t9\n");
+	assert_int_equal(dlp_proc_status(tree.path, 100, &status), 0);
+	assert_int_equal(status.inside, 7);
+	tree_text(&tree, "proc/100/status", "Tgid:\t100\nNSpid:\t100");
+	assert_int_equal(dlp_proc_status(tree.path, 100, &status), 0);
+	assert_int_equal(status.inside, 100);
 	tree_text(&tree, "proc/100/status", "Name:\tx\n");
 	assert_int_equal(dlp_proc_status(tree.path, 100, &status), -EBADMSG);
 }
@@ -581,6 +604,7 @@ int main(void)
 		TEST(broken_stat_is_an_error),	TEST(processes_that_are_gone_are_esrch),
 		TEST(status_counts_cpus),	TEST(read_bytes_is_not_rchar),
 		TEST(command_lines_are_cut),	TEST(containers_are_told_by_their_cgroup),
+		TEST(whose_proc_it_is),
 		TEST(maps_keep_files),		TEST(broken_maps_are_an_error),
 		TEST(many_maps_are_read),	TEST(birth_is_on_the_monotonic_clock),
 		TEST(descendants_of_any_depth), TEST(circles_end),

@@ -81,7 +81,8 @@ static void test_too_little(void **state)
 	sums->calls = 40;
 	memset(&sums->made, 0, sizeof(sums->made));
 	load();
-	assert_null_at("loaders.1.verdict");
+	assert_text("loaders.1.verdict.cause", "none");
+	assert_null_at("loaders.1.verdict.share");
 }
 
 int main(void)

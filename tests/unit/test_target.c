@@ -185,6 +185,48 @@ static void no_such_process(void **state)
 	refused(-1, DLP_TARGET_NO_PROCESS, "no process with pid -1");
 }
 
+/* Somebody gives the number that a training has inside its container. */
+static void numbers_of_containers_are_understood(void **state)
+{
+	char path[64];
+
+	(void)state;
+	for (int pid = 4242; pid < 4245; pid++) {
+		add(pid, 0, "python", TRAIN);
+		map_python(pid);
+		map_torch(pid, "2.5.0", 0);
+		(void)snprintf(path, sizeof(path), "proc/%d/status", pid);
+		tree_text(&tree, path,
+			  "Tgid:\t%d\nNSpid:\t%d\t%d\n", pid, pid, pid == 4244 ? 8 : 7);
+	}
+	/* one that has no torch is not meant */
+	add(4300, 0, "sh", "sh");
+	tree_text(&tree, "proc/4300/status", "Tgid:\t4300\nNSpid:\t4300\t8\n");
+	refused(8, DLP_TARGET_NO_PROCESS,
+		"no process with pid 8; that number inside a container has pid 4244: use --pid 4244");
+	refused(7, DLP_TARGET_NO_PROCESS,
+		"no process with pid 7; that number inside a container has pid 4242 or 4243");
+	refused(9, DLP_TARGET_NO_PROCESS, "no process with pid 9");
+	tree_add_process(&tree, &(struct tree_process){
+					.pid = 8, .ppid = 2, .comm = "kworker", .flags = 0x04208060 });
+	refused(8, DLP_TARGET_KERNEL_THREAD,
+		"pid 8 (kworker) is a kernel thread: give the pid of a training process; that number "
+		"inside a container has pid 4244: use --pid 4244");
+	tree_add_process(&tree, &(struct tree_process){
+					.pid = 8,
+					.ppid = 1,
+					.comm = "cron",
+					.exe = "/usr/sbin/cron",
+					.cmdline = "cron" });
+	refused(8, DLP_TARGET_NOT_PYTHON,
+		"pid 8 (cron) is not a Python process; that number inside a container has pid 4244: "
+		"use --pid 4244");
+	/* we are in a container ourselves */
+	tree_link(&tree, "proc/self/ns/pid", "pid:[4026532222]");
+	refused(9, DLP_TARGET_NO_PROCESS,
+		"no process with pid 9; numbers are those of this container here");
+}
+
 static void dead_processes_and_kernel_threads(void **state)
 {
 	(void)state;
@@ -363,6 +405,7 @@ int main(void)
 		TEST(a_trainer_is_described),
 		TEST(a_static_python_is_python),
 		TEST(no_such_process),
+		TEST(numbers_of_containers_are_understood),
 		TEST(dead_processes_and_kernel_threads),
 		TEST(threads_are_sent_to_their_process),
 		TEST(other_programs_are_refused),

@@ -238,6 +238,7 @@ static void lines_are_cut_to_the_width(void **state)
 {
 	static const struct dlp_trainer some[] = {
 		{ .pid = 7,
+		  .inside = 4194303,
 		  .uid = 3999999999,
 		  .workers = 12,
 		  .torch = "2.1\033",
@@ -251,20 +252,20 @@ static void lines_are_cut_to_the_width(void **state)
 
 	(void)state;
 	assert_non_null(out);
-	dlp_trainers_print(out, some, 2, 70);
+	dlp_trainers_print(out, some, 2, 80);
 	dlp_trainers_print(out, some, 1, 0);
 	dlp_trainers_print(out, some, 1, 20);
 	fclose(out);
 	assert_string_equal(
 		text,
-		"     PID  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
-		"       7  3999999999  2.1?                 12  0123456789ab  python tr\n"
-		" 4194304  3999999998  ?                     0  -             python\n"
-		"     PID  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
-		"       7  3999999999  2.1?                 12  0123456789ab  python train.py "
+		"     PID    INSIDE  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
+		"       7   4194303  3999999999  2.1?                 12  0123456789ab  python tr\n"
+		" 4194304         -  3999999998  ?                     0  -             python\n"
+		"     PID    INSIDE  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
+		"       7   4194303  3999999999  2.1?                 12  0123456789ab  python train.py "
 		"--and so on\n"
-		"     PID  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
-		"       7  3999999999  2.1?                 12  0123456789ab  \n");
+		"     PID    INSIDE  USER        TORCH           WORKERS  CONTAINER     COMMAND\n"
+		"       7   4194303  3999999999  2.1?                 12  0123456789ab  \n");
 	free(text);
 }
 

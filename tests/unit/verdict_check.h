@@ -70,6 +70,14 @@ static inline void assert_sound(void)
 	assert_true(sum <= 1 + 1e-9);
 	switch (verdict.bottleneck) {
 	case DLP_BN_DATA_LOADING:
+		if (verdict.cause == DLP_CAUSE_NONE) {
+			assert_int_equal(verdict.confidence, DLP_CONF_LOW);
+			assert_true(verdict.advice_cnt > 0);
+			assert_true(!verdict.candidate_cnt ||
+				    verdict.candidate[0].share < LIMIT(NAMEABLE));
+			break;
+		}
+		/* fall through */
 	case DLP_BN_STALLED:
 		assert_true(verdict.candidate_cnt > 0 && verdict.advice_cnt > 0);
 		assert_int_equal(verdict.cause, verdict.candidate[0].cause);
