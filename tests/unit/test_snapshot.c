@@ -174,6 +174,15 @@ static void test_waits_for(void **state)
 	assert_string_equal(snap.worker[2].call, "page fault");
 	assert_string_equal(snap.worker[2].object, "sd5");
 	assert_false(snap.worker[2].is_path);
+	second_thread->state = DLP_ST_LOCK;
+	second_thread->syscall = SYS_futex;
+	second_thread->dev = 0;
+	second_thread->object = 0x7f00deadbee0;
+	names.object = NULL;
+	take();
+	assert_string_equal(snap.worker[2].call, "futex");
+	assert_string_equal(snap.worker[2].object, "0x7f00deadbee0");
+	names.object = some_object;
 	/* the call a running thread was in last says nothing */
 	first->state = DLP_ST_RUN;
 	take();
