@@ -77,6 +77,7 @@ static void restart(struct dlp_model *model, struct dlp_iterator *it, uint64_t t
 static int pipe_link(struct dlp_model *model, struct dlp_pipe *pipe, struct dlp_iterator *it)
 {
 	struct dlp_iterator_state *state = it->state;
+	bool first_round;
 	int err;
 
 	if (pipe->iterator == it->id)
@@ -86,13 +87,15 @@ static int pipe_link(struct dlp_model *model, struct dlp_pipe *pipe, struct dlp_
 	if (state->resuming && pipe->first_ns > state->resume_ns)
 		restart(model, it, pipe->first_ns);
 	/* the first round of indices was seen: nothing has been delivered before */
-	if ((pipe->first_index == 0 || pipe->first_index < pipe->stride) && it->next_index < 0 &&
-	    !state->calls)
+	first_round = pipe->first_index == 0 || pipe->first_index < pipe->stride;
+	if (first_round && it->next_index < 0 && !state->calls)
 		it->next_index = 0;
 	if (pipe->first_index >= 0 && pipe->first_ns) {
 		if (pipe->first_ns < it->start_ns)
 			it->start_ns = pipe->first_ns;
-		if (it->next_index >= 0 && (!state->reset_ns || pipe->first_ns < state->reset_ns))
+		/* one found late, in an epoch that we came into, does not tell when that began */
+		if (it->next_index >= 0 && (state->reset_ns ? pipe->first_ns < state->reset_ns :
+							      first_round || !state->calls))
 			state->reset_ns = pipe->first_ns;
 	}
 	if (pipe->stride && pipe->first_index < pipe->stride)

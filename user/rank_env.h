@@ -9,7 +9,7 @@
 struct dlp_rank_env {
 	int rank;	/* RANK, else LOCAL_RANK; -1 = it was not told one */
 	int local_size; /* ranks on this machine, itself included: LOCAL_WORLD_SIZE, else WORLD_SIZE */
-	bool restarts;	/* ranks that fail are started anew: TORCHELASTIC_MAX_RESTARTS is above 0 */
+	bool restarts; /* ranks that fail are started anew: TORCHELASTIC_MAX_RESTARTS is above 0 */
 };
 
 /*

@@ -34,12 +34,12 @@ struct dlp_ranks {
 	size_t wanted; /* so many the launcher is to start */
 	int epoll_fd, signal_fd;
 	struct dlp_screen *screen; /* instead of the lines; NULL = none */
-	uint64_t end_ns, next_ns; /* of the observation, and of the interval */
-	uint64_t look_ns;	  /* when to look for more ranks; UINT64_MAX = never */
-	uint64_t lonely_ns;	  /* since when none is observed */
+	uint64_t end_ns, next_ns;  /* of the observation, and of the interval */
+	uint64_t look_ns;	   /* when to look for more ranks; UINT64_MAX = never */
+	uint64_t lonely_ns;	   /* since when none is observed */
 	bool stop, full_told;
-	bool settled;	/* privileges are given up: no rank can be added any more */
-	int summary_fd; /* the summary, already open; < 0 = not */
+	bool settled;	       /* privileges are given up: no rank can be added any more */
+	int summary_fd;	       /* the summary, already open; < 0 = not */
 	enum dlp_exit refused; /* why one could not be observed; DLP_EXIT_OK = all could */
 	/* The comparison that says most so far. */
 	struct dlp_ranks_verdict compared;

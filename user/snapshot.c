@@ -282,6 +282,34 @@ static void put_governed(const struct dlp_governing *governing, struct dlp_snaps
 	}
 }
 
+/* Behind the folders of a path that is the first of these words. */
+static const char *behind_folders(const char *words)
+{
+	const char *ret = words;
+
+	for (; *words && *words != ' '; words++) {
+		if (*words == '/')
+			ret = words + 1;
+	}
+	return ret;
+}
+
+/*
+ * A command as it fits a header: the program's name, options in front of the script, and from the
+ * script's name on the rest; where both lie tells the report.
+ */
+static void put_command(const char *cmdline, char *buf, size_t size)
+{
+	const char *program = behind_folders(cmdline), *word = strchrnul(program, ' ');
+
+	while (!strncmp(word, " -", 2))
+		word = strchrnul(word + 1, ' ');
+	(void)snprintf(buf, size, "%.*s", (int)(word - program), program);
+	if (*word)
+		(void)snprintf(buf + strlen(buf), size - strlen(buf), " %s",
+			       behind_folders(word + 1));
+}
+
 static void put_header(const struct dlp_model *model, const struct dlp_summary_facts *facts,
 		       struct dlp_snapshot *ret)
 {
@@ -306,9 +334,12 @@ static void put_header(const struct dlp_model *model, const struct dlp_summary_f
 	ret->missing_cnt = facts->missing_cnt;
 	ret->pid = model->trainer_pid;
 	ret->cmdline[0] = '\0';
-	if (facts->target)
-		dlp_sanitise(ret->cmdline, sizeof(ret->cmdline), facts->target->cmdline,
-			     sizeof(facts->target->cmdline));
+	if (facts->target) {
+		char command[sizeof(facts->target->cmdline)];
+
+		put_command(facts->target->cmdline, command, sizeof(command));
+		dlp_sanitise(ret->cmdline, sizeof(ret->cmdline), command, sizeof(command));
+	}
 }
 
 void dlp_snapshots_take(struct dlp_snapshots *snapshots, const struct dlp_model *model,

@@ -95,6 +95,12 @@ static void waits_for(const struct dlp_thread *thread, const struct dlp_snap_nam
 				     &row->is_path);
 	if (!text && thread->dev && names->device)
 		text = names->device(thread->dev, row->object, sizeof(row->object));
+	/* a futex: its address tells whether two threads wait for the same lock */
+	if (!text && thread->state == DLP_ST_LOCK && thread->object && !thread->dev) {
+		(void)snprintf(row->object, sizeof(row->object), "0x%llx",
+			       (unsigned long long)thread->object);
+		return;
+	}
 	if (!text)
 		row->object[0] = '\0';
 }

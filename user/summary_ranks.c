@@ -97,8 +97,8 @@ int dlp_summary_ranks_format(const struct dlp_summary_job *job, char **ret_text)
 	return err;
 }
 
-int dlp_summary_ranks_write(const char *path, int fd, const struct dlp_summary_job *job, char *error,
-			    size_t error_size)
+int dlp_summary_ranks_write(const char *path, int fd, const struct dlp_summary_job *job,
+			    char *error, size_t error_size)
 {
 	_cleanup_free_ char *text = NULL;
 

@@ -31,7 +31,7 @@ struct dlp_summary_job {
 
 /* As dlp_summary_format() and dlp_summary_write(). */
 int dlp_summary_ranks_format(const struct dlp_summary_job *job, char **ret_text);
-int dlp_summary_ranks_write(const char *path, int fd, const struct dlp_summary_job *job, char *error,
-			    size_t error_size);
+int dlp_summary_ranks_write(const char *path, int fd, const struct dlp_summary_job *job,
+			    char *error, size_t error_size);
 
 #endif /* DLP_SUMMARY_RANKS_H */

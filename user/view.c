@@ -157,10 +157,11 @@ static void draw_headline(const struct dlp_canvas *canvas, int row,
 				cause);
 		break;
 	case DLP_BN_DATA_LOADING:
-		dlp_grid_printf(
-			grid, row, DLP_VIEW_LEFT, end, dlp_view_severity_style(loader->severity), "%s%s",
-			grid->cols < 76 ? "Waits for data: " : "Data loading is the bottleneck: ",
-			cause);
+		dlp_grid_printf(grid, row, DLP_VIEW_LEFT, end,
+				dlp_view_severity_style(loader->severity), "%s%s",
+				grid->cols < 76 ? "Waits for data: " :
+						  "Data loading is the bottleneck: ",
+				cause);
 		break;
 	case DLP_BN_NOT_DATA_LOADING:
 		dlp_grid_put(grid, row, DLP_VIEW_LEFT, end, DLP_STYLE_GOOD,

@@ -308,6 +308,26 @@ static void test_attached(void **unused)
 	}
 }
 
+/* Shards end within the epoch into which we came: the part that was seen is no shorter loader's. */
+static void test_attached_stream(void **unused)
+{
+	(void)unused;
+	for (unsigned int i = 0; i < 60; i++) {
+		struct job job = job_new(17);
+		struct scn_view view = { .uprobe = i & 1, .start_ns = 100 * SEC + i * 7 * MS };
+		struct run run;
+
+		job.conf.iterable = true;
+		job.conf.shard[0] = job.conf.shard[1] = 25;
+		for (int j = 0; j < 4; j++)
+			epoch(&job, 0, 50, 0, small);
+		run_model(&run, job.scn, &view);
+		assert_int_equal(run.model->loader_cnt, 1);
+		check_sums(&run.model->loaders[0].sums);
+		run_free(&run);
+	}
+}
+
 static bool lose_some(const struct dlp_ev_hdr *hdr, void *ctx)
 {
 	uint64_t x = hdr->ts_ns / 1000 * 2654435761u + *(const unsigned int *)ctx;
@@ -348,7 +368,8 @@ int main(void)
 		cmocka_unit_test(test_lengths),	    cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_cut_short),   cmocka_unit_test(test_varied),
 		cmocka_unit_test(test_all_lengths), cmocka_unit_test(test_persistent),
-		cmocka_unit_test(test_attached),    cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_attached),    cmocka_unit_test(test_attached_stream),
+		cmocka_unit_test(test_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,15 @@ static void test_waits_for(void **state)
 	assert_string_equal(snap.worker[2].call, "page fault");
 	assert_string_equal(snap.worker[2].object, "sd5");
 	assert_false(snap.worker[2].is_path);
+	second_thread->state = DLP_ST_LOCK;
+	second_thread->syscall = SYS_futex;
+	second_thread->dev = 0;
+	second_thread->object = 0x7f00deadbee0;
+	names.object = NULL;
+	take();
+	assert_string_equal(snap.worker[2].call, "futex");
+	assert_string_equal(snap.worker[2].object, "0x7f00deadbee0");
+	names.object = some_object;
 	/* the call a running thread was in last says nothing */
 	first->state = DLP_ST_RUN;
 	take();
@@ -260,6 +269,33 @@ static void test_unknown(void **state)
 	assert_false(snap.complete);
 }
 
+/* Folders of the interpreter and of the script would leave no room for what tells jobs apart. */
+static void test_command(void **state)
+{
+	static const struct {
+		const char *cmdline, *shown;
+	} cases[] = {
+		{ "python train.py --lr 0.1", "python train.py --lr 0.1" },
+		{ "/opt/venv/bin/python3 -u -X dev /home/u/job/train.py /data/x",
+		  "python3 -u -X dev /home/u/job/train.py /data/x" },
+		{ "/opt/venv/bin/python3 -u /home/u/job/train.py /data/x",
+		  "python3 -u train.py /data/x" },
+		{ "/usr/bin/python", "python" },
+		{ "/usr/bin/python -i", "python -i" },
+		{ "", "" },
+		{ "/", "" },
+		{ " x", " x" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		(void)snprintf(job.target.cmdline, sizeof(job.target.cmdline), "%s",
+			       cases[i].cmdline);
+		take();
+		assert_string_equal(snap.cmdline, cases[i].shown);
+	}
+}
+
 /* Steps of the governor: the one that takes most is told. */
 static void test_governed(void **state)
 {
@@ -295,6 +331,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_workers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_command, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_governed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_untrusted, setup, teardown),
 	};

@@ -50,7 +50,8 @@ static void put_snapshot(size_t i)
 		.rate = 51.8,
 		.ready = NAN,
 		.getnext = { slow ? 13 * MS : 1560 * DLP_NS_PER_US,
-			     slow ? 12700 * DLP_NS_PER_US : 1490 * DLP_NS_PER_US, 17 * MS, 20 * MS },
+			     slow ? 12700 * DLP_NS_PER_US : 1490 * DLP_NS_PER_US, 17 * MS,
+			     20 * MS },
 		.step = { 19300 * DLP_NS_PER_US, 19200 * DLP_NS_PER_US, 22 * MS, 30 * MS },
 		.exposed = slow ? 0.65 : 0.038,
 		.bottleneck = slow ? DLP_BN_DATA_LOADING : DLP_BN_NOT_DATA_LOADING,
@@ -66,10 +67,9 @@ static void put_rank(void)
 	size_t i = job.cnt++;
 
 	put_snapshot(i);
-	job.rank[i] = (struct dlp_view_rank){ .pid = PID + (uint32_t)i,
-					      .number = (int)i,
-					      .taken = true,
-					      .snapshot = &snap[i] };
+	job.rank[i] = (struct dlp_view_rank){
+		.pid = PID + (uint32_t)i, .number = (int)i, .taken = true, .snapshot = &snap[i]
+	};
 }
 
 /* Two ranks in step, the second of which is late. */
