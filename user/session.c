@@ -94,6 +94,7 @@ int dlp_session_open(const struct dlp_session_opts *opts, struct dlp_session **r
 	int err;
 
 	memset(failure, 0, sizeof(*failure));
+	dlp_fdlimit_raise();
 	if (dlp_fdlimit_check(failure->text, sizeof(failure->text)))
 		return -1;
 	dlp_kernel_quiet_libbpf();

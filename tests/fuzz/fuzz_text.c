@@ -11,6 +11,7 @@
 #include "../unit/tree.h"
 #include "mapped.h"
 #include "proc_role.h"
+#include "rank_env.h"
 #include "sysfacts.h"
 #include "target.h"
 #include "util.h"
@@ -42,6 +43,11 @@ static const char *const text_files[] = {
 	"proc/11/stat",
 	"proc/11/cmdline",
 	"proc/11/maps",
+	"proc/10/environ",
+	"sys/fs/cgroup/g/cpu.cfs_quota_us",
+	"sys/fs/cgroup/g/cpu.cfs_period_us",
+	"sys/fs/cgroup/g/memory.limit_in_bytes",
+	"sys/fs/cgroup/g/memory.usage_in_bytes",
 };
 
 static struct tree text_tree;
@@ -83,6 +89,7 @@ static void text_read_process(const char *root, pid_t pid)
 	struct dlp_proc_stat stat;
 	enum dlp_proc_role role;
 	size_t cnt;
+	struct dlp_rank_env rank;
 	uint64_t read_bytes;
 	pid_t pids[8], trainer;
 	char text[256];
@@ -98,6 +105,9 @@ static void text_read_process(const char *root, pid_t pid)
 	if (!dlp_proc_container(root, pid, text, sizeof(text)) && !memchr(text, '\0', sizeof(text)))
 		abort();
 	(void)dlp_proc_read_bytes(root, pid, &read_bytes);
+	dlp_rank_env_get(root, pid, &rank);
+	if (rank.rank < -1 || rank.local_size < 1)
+		abort();
 	if (!dlp_proc_family(root, pid, pids, DLP_ARRAY_SIZE(pids), &cnt) &&
 	    cnt > DLP_ARRAY_SIZE(pids))
 		abort();

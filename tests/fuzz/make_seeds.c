@@ -144,12 +144,25 @@ static const char machine_v1[] =
 	"read_bytes: x\n" END END "cpu 1\n" END "MemTotal: 99999999999999999999 kB\n" END END
 	"full total=1\n" END "0-99999\n" END "max 100000\n" END "nr_periods\n" END "max\n" END;
 
+/* Control groups of version 1 that limit something, and a rank's environment. */
+static const char machine_ranks[] =
+	"10 (python) S 1 10 10 0 -1 4194304 5 0 6 0 70 8 0 0 20 0 3 0 5000 1000 100" END
+	STATUS("10") "python\0train.py\0" END MAPS "4:cpu,cpuacct:/g\n3:memory:/g\n" END
+	"31 1 0:27 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuacct\n"
+	"32 1 0:28 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n" END
+	END END END END END END END END
+	"nr_periods 4\nnr_throttled 2\nthrottled_time 900\n" END END END
+	END END END
+	"A=b\0RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0LOCAL_WORLD_SIZE=2\0" END
+	"200000\n" END "100000\n" END "1073741824\n" END "524288\n" END;
+
 static const char version_py[] = "__version__ = '2.13.0+cpu'\ndebug = False\n";
 
 void make_text_seeds(void)
 {
 	corpus_save("text", "version-2", machine_v2, sizeof(machine_v2) - 1);
 	corpus_save("text", "version-1", machine_v1, sizeof(machine_v1) - 1);
+	corpus_save("text", "ranks-version-1", machine_ranks, sizeof(machine_ranks) - 1);
 	corpus_save("text", "version-py", version_py, sizeof(version_py) - 1);
 }
 

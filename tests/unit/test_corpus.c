@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "record_make.h"
+
 /* The targets themselves: they are not part of what is tested. Here each needs a name of its own. */
 /* NOLINTBEGIN(bugprone-suspicious-include) */
 #define LLVMFuzzerTestOneInput fuzz_cli
@@ -90,7 +92,7 @@ static void run_corpus(const char *name, target_fn target, size_t least)
 	X(events, 3)                                                                               \
 	X(msg, 2)                                                                                  \
 	X(replay, 6)                                                                               \
-	X(text, 3)
+	X(text, 4)
 
 #define X(name, least)                                                                             \
 	static void test_##name(void **state)                                                      \
@@ -101,9 +103,30 @@ static void run_corpus(const char *name, target_fn target, size_t least)
 TARGETS(X)
 #undef X
 
+/* A format that has changed since turns them into damaged files, and nothing behind that is fed. */
+static void test_seeds_are_of_this_format(void **state)
+{
+	static uint8_t data[1 << 16];
+	struct memory recording = { .data = data, .room = sizeof(data) };
+	struct dlp_rec_ending ending;
+	struct event_list list = { 0 };
+	FILE *in = fopen("tests/fuzz/corpus/replay/one-block", "r");
+
+	(void)state;
+	assert_non_null(in);
+	recording.bytes = fread(data, 1, sizeof(data), in);
+	fclose(in);
+	assert_int_equal(recording_read(&recording, &list, &ending), 0);
+	if (ending.how != DLP_REC_END_WHOLE || !list.cnt)
+		fail_msg("%u events, end %d at %llu: make fuzz-corpus", list.cnt, (int)ending.how,
+			 (unsigned long long)ending.offset);
+	events_free(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_seeds_are_of_this_format),
 #define X(name, least) cmocka_unit_test(test_##name),
 		TARGETS(X)
 #undef X
