@@ -211,6 +211,9 @@ static void forget_unseen(struct dlp_snapshots *snapshots)
 void dlp_snapshot_workers(struct dlp_snapshots *snapshots, const struct dlp_model *model,
 			  const struct dlp_snap_names *names, struct dlp_snapshot *ret)
 {
+	/* a worker's batches are told by its messages */
+	bool no_messages = model->governing.active & 1u << DLP_GOV_MESSAGES;
+
 	of_trainer(snapshots, model, ret);
 	/* the newest first: of too many, those that are alive get rows */
 	for (size_t i = model->worker_cnt; i-- > 0;) {
@@ -232,7 +235,7 @@ void dlp_snapshot_workers(struct dlp_snapshots *snapshots, const struct dlp_mode
 		}
 		lately(worker->died_ns ? NULL : past_of(snapshots, worker->pid), &now,
 		       worker->born_ns > model->start_ns ? worker->born_ns : model->start_ns, row);
-		if (row && !worker->proven)
+		if (row && (!worker->proven || no_messages))
 			row->rate = NAN;
 	}
 	forget_unseen(snapshots);

@@ -301,6 +301,20 @@ def shows(env):
             tap.check(not re.search(rb"\x1b\[[0-9;]*[34][0-9;]*m", term.got), "NO_COLOR: no colours")
 
 
+@group("screen, fewer probes")
+def fewer_probes(env):
+    """A limit that nothing can meet: said on top, and what is left out in a row of its own."""
+    tap, session = env.tap, env.session()
+    with session.phase("steady", **WAITING):
+        with terminal(env, session.pid, "--max-overhead", "0.01", "--interval", "300ms") as term:
+            term.expect(b"fewer probes", 40)
+            term.expect(b"(limit 0.01 %)")
+            tap.check(re.search(rb"Probes +with[a-z ]+_?[a-z ]+\(limit", term.got), "it is said which", term.got[-500:])
+            term.press(b"q")
+            tap.same(term.end(), 0, "status 0")
+            given_back(tap, term, "fewer probes")
+
+
 @group("screen, where there is none")
 def lines(env):
     tap, session = env.tap, env.session()

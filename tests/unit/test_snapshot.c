@@ -308,6 +308,15 @@ static void test_governed(void **state)
 	take();
 	assert_true(snap.governed);
 	assert_string_equal(snap.fewer, "without record_function labels (limit 0.50 %)");
+	second();
+	take();
+	assert_true(snap.worker[1].rate > 0);
+	/* what a worker has made is not known any more, and not 0 */
+	job.model.governing.active |= 1u << DLP_GOV_MESSAGES;
+	second();
+	take();
+	assert_true(isnan(snap.worker[1].rate));
+	assert_true(snap.loader[0].rate > 0);
 }
 
 static void test_untrusted(void **state)
