@@ -27,9 +27,8 @@ struct {
 
 static __always_inline void dlp_gc_sample(u32 tgid, const struct dlp_job *job)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct dlp_thread *thread = dlp_thread_get(task);
-	u32 tid = dlp_tid(task), zero = 0, gc, inside;
+	struct dlp_thread *thread = dlp_thread_current();
+	u32 tid = dlp_current_tid(), zero = 0, gc, inside;
 	struct dlp_gc_code *code;
 	struct dlp_gc_use *use;
 
@@ -38,7 +37,7 @@ static __always_inline void dlp_gc_sample(u32 tgid, const struct dlp_job *job)
 	code = bpf_map_lookup_elem(&dlp_gc_code, &zero);
 	if (!code)
 		return;
-	gc = dlp_gc_has(code, dlp_task_ip(task) - job->gc_bias);
+	gc = dlp_gc_has(code, dlp_task_ip(dlp_task_current()) - job->gc_bias);
 	inside = thread->getnext_since_ns && !thread->exit_ns;
 	use = bpf_map_lookup_elem(&dlp_gc_use, &tid);
 	if (!use) {

@@ -47,6 +47,10 @@ run_bpf() {
 			run_program "bpf/$test" "$program"
 		fi
 	done
+	# where processes have other numbers than the kernel's; a shell is the first of them
+	# shellcheck disable=SC2016 # for that shell
+	run_program "bpf/test_process in a pid namespace" unshare --pid --fork --kill-child --mount-proc \
+		sh -c '"$@"; exit $?' sh "$build/tests/bpf/test_process"
 }
 
 build=$1 python=$2
