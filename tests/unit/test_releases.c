@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,14 +135,13 @@ static void map_library(FILE *out, const struct dlp_mapped *mapped, uint64_t bas
 {
 	for (size_t i = 0; i < mapped->elf->phdr_cnt; i++) {
 		const Elf64_Phdr *phdr = &mapped->elf->phdr[i];
-		uint64_t from = phdr->p_vaddr & ~0xfffull;
+		uint64_t from = base + (phdr->p_vaddr & ~0xfffull);
+		uint64_t to = base + phdr->p_vaddr + phdr->p_memsz;
+		uint64_t offset = phdr->p_offset & ~0xfffull;
 
 		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X)
-			fprintf(out, "%llx-%llx r-xp %llx 08:01 %d %s\n",
-				(unsigned long long)(base + from),
-				(unsigned long long)(base + phdr->p_vaddr + phdr->p_memsz),
-				(unsigned long long)(phdr->p_offset & ~0xfffull), inode,
-				mapped->path);
+			fprintf(out, "%" PRIx64 "-%" PRIx64 " r-xp %" PRIx64 " 08:01 %d %s\n", from,
+				to, offset, inode, mapped->path);
 	}
 }
 
