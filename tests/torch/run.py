@@ -3,9 +3,9 @@
 """A short training on each torch release of tests/torch/releases, watched from outside and compared
 with what the job itself measured: every GetNext, the exposed wait, the worker of each batch.
 
-usage: run.py [--tool build/dlprof-bpf] [--table FILE] [NAME...]
+usage: run.py [--tool build/dlprof-bpf] [NAME...]
 
-Prints TAP and at the end the table, also to FILE. Needs root. Releases are installed with pip into
+Prints TAP and at the end the table. Needs root. Releases are installed with pip into
 build/venv-torch (some 2 GB each) and stay there; one that cannot be had is skipped, with its reason.
 """
 import argparse
@@ -145,7 +145,6 @@ def table():
 def main():
     parser = argparse.ArgumentParser(description="torch releases")
     parser.add_argument("--tool", default=os.path.join(install.ROOT, "build/dlprof-bpf"))
-    parser.add_argument("--table", metavar="FILE", help="write the table there, too")
     parser.add_argument("name", nargs="*", help="only these releases")
     args = parser.parse_args()
     for name, wanted, version, *refused in install.read_releases():
@@ -165,9 +164,6 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
     status = tap.end()
     print(table())
-    if args.table:
-        with open(args.table, "w") as file:
-            file.write(table() + "\n")
     return status
 
 
