@@ -379,8 +379,7 @@ tier_scenarios() {
 
 # Big downloads: not a part of anything else.
 tier_torch() {
-	python_tests torch 10800 tests/torch/run.py --table "$LOGS/torch-table.md"
-	[ ! -f "$LOGS/torch-table.md" ] || cat "$LOGS/torch-table.md"
+	python_tests torch 10800 tests/torch/run.py
 }
 
 # ---- other kernels, emulated -------------------------------------------------------------------

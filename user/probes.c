@@ -266,14 +266,25 @@ static bool calls_new_operators(const struct dlp_probe_sources *sources,
 			       SINCE_2_0, &sym) != -ENOENT;
 }
 
+/* Before 1.13 what is needed is in .symtab only. */
+static bool lost_its_symbols(const struct dlp_probe_sources *sources,
+			     const struct dlp_target *target, int err)
+{
+	return err == -ENOENT && target->torch.major &&
+	       !dlp_version_at_least(&target->torch, 1, 13) && !sources->torch_cpu.elf->symtab.cnt;
+}
+
 static int fail_scope(const struct dlp_probe_sources *sources, const struct dlp_target *target,
 		      const char *first_why, int err, struct dlp_target_failure *failure)
 {
 	failure->err = err == -ESTALE || err == -EIO ? DLP_TARGET_IO : DLP_TARGET_NO_PROBE;
 	(void)snprintf(failure->text, sizeof(failure->text),
-		       "no usable probe point in torch %s: %s%s%s",
+		       "no usable probe point in torch %s: %s%s%s%s",
 		       target->torch.major ? target->torch.text : "(version unknown)", first_why,
-		       first_why[0] ? "; " : "", sources->why);
+		       first_why[0] ? "; " : "", sources->why,
+		       lost_its_symbols(sources, target, err) ?
+			       ": it is stripped; use its wheel, or torch 1.13 or later" :
+			       "");
 	return -1;
 }
 

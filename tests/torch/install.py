@@ -16,6 +16,7 @@ FOLDER = os.path.join(ROOT, "build/venv-torch")
 RELEASES = os.path.join(ROOT, "tests/torch/releases")
 NEED_BYTES = 6 << 30  # a wheel and what it unpacks to
 LIBRARIES = ("libtorch_cpu.so", "libtorch_python.so")
+PLAIN = "libdlprof_standin.so"
 # functions of CUDA's libraries that are asked for without a version
 CUDA_NAME = re.compile(r"(cu|nv|nccl|__cuda)[A-Za-z0-9_]*$")
 # cudaErrorNoDevice, and an error in each of the other libraries
@@ -66,8 +67,8 @@ def dynamic_symbols(library):
             yield name, version, fields[6] != "UND"
 
 
-def make_stub(folder, soname, symbols):
-    """symbols: {version or "": names}"""
+def make_stub(folder, soname, symbols, *needed):
+    """symbols: {version or "": names}; needed: further libraries of this folder that it loads"""
     with tempfile.TemporaryDirectory() as scratch:
         source, script = os.path.join(scratch, "stub.s"), os.path.join(scratch, "versions")
         with open(source, "w") as file:
@@ -76,7 +77,8 @@ def make_stub(folder, soname, symbols):
             for version, names in sorted(symbols.items()):
                 file.write(f"{version} {{ global: {' '.join(f'{name};' for name in sorted(names))} }};\n")
         versions = [f"-Wl,--version-script={script}"] if set(symbols) - {""} else []
-        made = run("gcc", "-shared", "-nostdlib", f"-Wl,-soname,{soname}", *versions, source,
+        needs = [f"-L{folder}", "-Wl,--no-as-needed,-rpath,$ORIGIN", *(f"-l:{name}" for name in needed)]
+        made = run("gcc", "-shared", "-nostdlib", f"-Wl,-soname,{soname}", *versions, source, *needs,
                    "-o", os.path.join(folder, soname))
         if made.returncode:
             raise Missing(f"no stand-in for {soname}: {made.stdout.strip()[-200:]}")
@@ -97,7 +99,9 @@ def version_files(library):
 def make_stubs(folder):
     """For what the libraries in this folder need of CUDA and do not find."""
     libraries = glob.glob(os.path.join(folder, "*.so*"))
-    missing = sorted(set().union(*map(unfound, libraries)))
+    missing = set().union(*map(unfound, libraries))
+    if not missing:
+        return
     defined, plain, stubs = set(), set(), {soname: {} for soname in missing}
     for library in libraries:
         files = version_files(library)
@@ -108,9 +112,10 @@ def make_stubs(folder):
                 stubs[files[version]].setdefault(version, set()).add(name)
             elif not version and CUDA_NAME.match(name):
                 plain.add(name)
+    # whose a function without a version is cannot be told: one library has them all
+    make_stub(folder, PLAIN, {"": plain - defined})
     for soname, symbols in stubs.items():
-        # which of those without versions has a function is not known: each that is loaded will do
-        make_stub(folder, soname, symbols or {"": plain - defined})
+        make_stub(folder, soname, symbols, PLAIN)
 
 
 # ---- environments ----------------------------------------------------------------------------

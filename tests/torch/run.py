@@ -3,9 +3,9 @@
 """A short training on each torch release of tests/torch/releases, watched from outside and compared
 with what the job itself measured: every GetNext, the exposed wait, the worker of each batch.
 
-usage: run.py [--tool build/dlprof-bpf] [--table FILE] [NAME...]
+usage: run.py [--tool build/dlprof-bpf] [NAME...]
 
-Prints TAP and at the end the table, also to FILE. Needs root. Releases are installed with pip into
+Prints TAP and at the end the table. Needs root. Releases are installed with pip into
 build/venv-torch (some 2 GB each) and stay there; one that cannot be had is skipped, with its reason.
 """
 import argparse
@@ -34,6 +34,7 @@ SHAPES = {
     "forkserver": {"num_workers": 2, "work": {"kind": "uneven", "ms": 1.0},
                    "multiprocessing_context": "forkserver"},
 }
+REFUSED = "has no record_function around its loader; 1.8 or later is needed"
 rows = []
 
 
@@ -68,42 +69,67 @@ def cell(tap, tool, counted):
     return f"{failed} FAILED" if failed else f"{count} exact" if counted else "?"
 
 
-def register(name, wanted, version):
-    row = {"release": name}
-    rows.append(row)
-    place = {}
-    is_kernel = name.endswith("-jupyter")
-    # spawned workers would import the main module, which is the kernel's own
-    shapes = ["fork"] if is_kernel else list(SHAPES)
+class Release:
+    """A line of the list: its Python, installed when first asked for, and its row of the table."""
 
-    def session_of(env):
-        """Installed and started when first asked for; that it cannot be is remembered."""
+    def __init__(self, name, wanted, version):
+        self.name, self.wanted, self.version = name, wanted, version
+        self.is_kernel = name.endswith("-jupyter")
+        self.python = self.session = None
+        self.row = {"release": name}
+        rows.append(self.row)
+
+    def start(self, env):
+        """The process for jobs; that it cannot be had is remembered."""
+        if "why" in self.row:
+            raise harness.Skip(self.row["why"])
         try:
-            place.setdefault("python", install.provide(name, wanted, version))
+            self.python = self.python or install.provide(self.name, self.wanted, self.version)
         except install.Missing as e:
-            row["why"] = str(e)
+            self.row["why"] = str(e)
             raise harness.Skip(e) from None
-        if "session" not in place or not place["session"].alive():
-            start = {"start": [os.path.join(HERE, "kernel.py")]} if is_kernel else {}
-            place["session"] = env.new_session(place["python"], **start)
-            if is_kernel:
-                place["session"].pid = place["session"].own_pid
-        return place["session"]
+        if not self.session or not self.session.alive():
+            start = {"start": [os.path.join(HERE, "kernel.py")]} if self.is_kernel else {}
+            self.session = env.new_session(self.python, **start)
+            if self.is_kernel:
+                self.session.pid = self.session.own_pid
+        self.row.update({"torch": self.session.torch, "Python": self.session.python})
+        return self.session
 
-    def add(shape, loader):
-        @harness.group(f"{name} {shape}")
-        def run(env):
-            if "why" in row:
-                raise harness.Skip(row["why"])
-            session = session_of(env)
-            row.update({"torch": session.torch, "Python": session.python, shape: "FAILED"})
-            tool, counted = watch(env, session, loader)
-            row["scopes"] = tool.summary["tool"]["capture"]["scopes"]
-            row[shape] = cell(env.tap, tool, counted)
-            if shape == shapes[-1]:
-                place.pop("session").close()
-    for shape in shapes:
-        add(shape, SHAPES[shape])
+    def train(self, env, shape):
+        session = self.start(env)
+        self.row[shape] = "FAILED"
+        tool, counted = watch(env, session, SHAPES[shape])
+        self.row["scopes"] = tool.summary["tool"]["capture"]["scopes"]
+        self.row[shape] = cell(env.tap, tool, counted)
+
+    def refuse(self, env):
+        session = self.start(env)
+        tool = harness.Tool(env, session.pid, duration=1).finish()
+        ok = env.tap.check(tool.status and REFUSED in tool.stderr, "refused, with the reason",
+                           tool.status, tool.stderr)
+        self.row["scopes"] = "refused" if ok else "FAILED"
+
+    def end(self):
+        if self.session:
+            self.session.close()
+            self.session = None
+
+    def shapes(self):
+        # spawned workers would import the main module, which is the kernel's own
+        return ["fork"] if self.is_kernel else list(SHAPES)
+
+
+def register(release, refused):
+    if refused:
+        harness.group(f"{release.name} is refused")(release.refuse)
+        return
+    for shape in release.shapes():
+        @harness.group(f"{release.name} {shape}")
+        def run(env, shape=shape):
+            release.train(env, shape)
+            if shape == release.shapes()[-1]:
+                release.end()
 
 
 def table():
@@ -119,12 +145,11 @@ def table():
 def main():
     parser = argparse.ArgumentParser(description="torch releases")
     parser.add_argument("--tool", default=os.path.join(install.ROOT, "build/dlprof-bpf"))
-    parser.add_argument("--table", metavar="FILE", help="write the table there, too")
     parser.add_argument("name", nargs="*", help="only these releases")
     args = parser.parse_args()
-    for name, wanted, version in install.read_releases():
+    for name, wanted, version, *refused in install.read_releases():
         if not args.name or name in args.name:
-            register(name, wanted, version)
+            register(Release(name, wanted, version), refused)
     tap = harness.Tap()
     if os.geteuid():
         tap.skip("torch releases", "needs root")
@@ -139,9 +164,6 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
     status = tap.end()
     print(table())
-    if args.table:
-        with open(args.table, "w") as file:
-            file.write(table() + "\n")
     return status
 
 
