@@ -326,7 +326,7 @@ test-vm: ## BPF tier, state clock and a training on kernels from 5.10 to 7.x (em
 test-vm-short: ## a part of the BPF tier on the oldest and the newest of them
 	$(Q)tests/run.sh vm-short
 
-test-torch: ## a training on torch from 1.8 to the newest (installs some 15 GB, takes long)
+test-torch: ## a training on torch from 1.8 to the newest (installs some 13 GB, takes long)
 	$(Q)tests/run.sh torch
 
 bench: ## what watching costs: the table of the README (root, takes long)
