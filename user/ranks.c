@@ -122,7 +122,7 @@ static void show(const struct dlp_ranks *ranks, struct dlp_rank *rank)
 					    .facts = &rank->run.facts,
 					    .pid = (uint32_t)rank->run.target.pid,
 					    .name = rank->name,
-					    .number = rank->env.rank };
+					    .number = rank->is_named ? rank->env.rank : -1 };
 
 	rank->loop.screen = ranks->screen;
 	if (dlp_screen_add(ranks->screen, &job))

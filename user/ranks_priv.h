@@ -17,6 +17,7 @@ struct dlp_rank {
 	char name[16]; /* "rank 1", or "4711" where it has no number: its lines begin with it */
 	char who[40];  /* in a sentence: "rank 1 (pid 4711)" */
 	char *record;  /* its recording; owned; NULL = none */
+	bool is_named; /* by its number, which no other one has */
 	bool is_open;  /* observed now */
 	bool is_attached;
 	bool is_common;			  /* observed since the common time began */

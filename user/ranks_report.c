@@ -40,7 +40,8 @@ int dlp_ranks_name(const struct dlp_ranks *ranks, struct dlp_rank *rank)
 	int pid = (int)rank->run.target.pid;
 
 	dlp_rank_env_get("", pid, &rank->env);
-	if (rank->env.rank < 0 || is_taken(ranks, rank->env.rank)) {
+	rank->is_named = rank->env.rank >= 0 && !is_taken(ranks, rank->env.rank);
+	if (!rank->is_named) {
 		(void)snprintf(rank->name, sizeof(rank->name), "%d", pid);
 		(void)snprintf(rank->who, sizeof(rank->who), "process %d", pid);
 	} else {
