@@ -206,7 +206,7 @@ struct bpf_local_storage;
 struct task_struct {
 	unsigned int __state;
 	void *stack;
-	int on_cpu;
+	unsigned int on_cpu; /* int, u8 on 7.3: libbpf fits the size of a load to unsigned fields only */
 	struct sched_entity se;
 	unsigned in_iowait : 1;
 	int exit_state;
