@@ -13,7 +13,7 @@ static struct {
 	size_t bytes, left_out;
 } held;
 
-static void hold(const char *format, va_list args)
+static void __attribute__((format(printf, 1, 0))) hold(const char *format, va_list args)
 {
 	size_t room = sizeof(held.text) - held.bytes;
 	int bytes = vsnprintf(held.text + held.bytes, room, format, args);
