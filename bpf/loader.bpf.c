@@ -214,6 +214,7 @@ int dlp_next(struct pt_regs *ctx __attribute__((unused)))
 
 	if (!thread || !(thread->flags & DLP_THREAD_GETNEXT))
 		return 0;
+	dlp_scope_settle(thread, dlp_current_tid());
 	thread->next_ns = bpf_ktime_get_ns();
 	dlp_clock_read(thread, thread->next_ns, &thread->next_clock);
 	return 0;
@@ -371,6 +372,8 @@ int dlp_sem_open(struct pt_regs *ctx __attribute__((unused)))
 
 	if (!thread || thread->tgid != thread->trainer)
 		return 0;
+	/* a call that ended before must not be told after what follows it */
+	dlp_scope_settle(thread, dlp_current_tid());
 	now = bpf_ktime_get_ns();
 	event = dlp_reserve(dlp_ev_sem, DLP_EV_SEM, dlp_current_tgid(), dlp_current_tid(), now);
 	if (!event)

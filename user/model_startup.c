@@ -218,13 +218,25 @@ static struct dlp_interval init_interval(const struct dlp_model *model,
 	return ret;
 }
 
-static void forget_init(struct dlp_thread_state *state, const struct dlp_init *init)
+static void forget_inits(struct dlp_thread_state *state, size_t cnt)
 {
-	size_t at = (size_t)(init - state->init);
+	state->init_cnt -= cnt;
+	memmove(&state->init[0], &state->init[cnt], state->init_cnt * sizeof(state->init[0]));
+}
 
-	/* older ones were not a loader's, or their loader is never called */
-	state->init_cnt -= at + 1;
-	memmove(&state->init[0], &state->init[at + 1], state->init_cnt * sizeof(state->init[0]));
+/*
+ * A call in the middle of an epoch: whatever the thread had made before, it was not for this iterator.
+ * What began after the call is another's: the call's end may be told late.
+ */
+static void forget_before(struct dlp_thread_state *state, uint64_t end_ns)
+{
+	size_t cnt = 0;
+
+	while (cnt < state->init_cnt && state->init[cnt].start_ns < end_ns)
+		cnt++;
+	forget_inits(state, cnt);
+	if (state->sem_first_ns < end_ns)
+		state->sem_cnt = 0;
 }
 
 void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
@@ -235,14 +247,14 @@ void dlp_startup_call(struct dlp_model *model, struct dlp_thread_state *state,
 	struct dlp_interval interval;
 
 	account_closing(model, state, call);
-	/* in the middle of an epoch: whatever the thread has made since, it was not for this */
 	if (it->state->calls)
-		state->init_cnt = state->sem_cnt = 0;
+		forget_before(state, call->end_ns);
 	init = init_of(model, state, it);
 	if (!init || init->start_ns >= call->start_ns || !loader)
 		return;
 	interval = init_interval(model, state, init, call);
-	forget_init(state, init);
+	/* older ones were not a loader's, or their loader is never called */
+	forget_inits(state, (size_t)(init - state->init) + 1);
 	it->init_ns = interval.end_ns - interval.start_ns;
 	it->start_ns = interval.start_ns < it->start_ns ? interval.start_ns : it->start_ns;
 	if (model->watch)

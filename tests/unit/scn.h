@@ -132,6 +132,7 @@ struct scn_view {
 	uint64_t start_ns, end_ns; /* of the window; 0 = all */
 	uint64_t interval_ns;	   /* 0 = 1 s */
 	uint64_t jitter_ns;	   /* arrival is out of order by up to this */
+	uint64_t late_ns; /* a trainer's scope is told by so much after its end, or with the next one */
 	bool uprobe;		   /* RECV carries no inode */
 	bool no_clocks;		   /* no task iterator */
 	bool no_states;		   /* no state clocks in scopes and messages */

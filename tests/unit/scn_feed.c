@@ -199,6 +199,24 @@ static void cut_scope(const struct scn *scn, const struct scn_view *view, struct
 	ev->split = scn_clock(scn, ev->hdr.tid, traced_ns, ev->hdr.ts_ns);
 }
 
+/* The kernel side keeps an end back until the thread leaves the CPU, or begins another scope. */
+static uint64_t late_by(const struct scn *scn, const struct scn_view *view, size_t at)
+{
+	uint64_t ts_ns = scn->rec[at].ts_ns;
+
+	if (scn->rec[at].data.hdr.kind != DLP_EV_SCOPE || scn->rec[at].data.hdr.tgid != SCN_TRAINER)
+		return 0;
+	for (size_t i = at + 1; i < scn->rec_cnt; i++) {
+		const struct dlp_ev_scope *next = &scn->rec[i].data.dlp_ev_scope;
+
+		if (next->hdr.kind == DLP_EV_SCOPE && next->hdr.tgid == SCN_TRAINER &&
+		    next->start_ns >= ts_ns)
+			return next->start_ns < ts_ns + view->late_ns ? next->start_ns - ts_ns :
+									view->late_ns;
+	}
+	return 0;
+}
+
 static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed)
 {
 	for (size_t i = 0; i < scn->rec_cnt; i++) {
@@ -220,7 +238,8 @@ static void ring(struct scn *scn, const struct scn_view *view, struct feed *feed
 		if (lost(view, feed, hdr))
 			continue;
 		add_clock(scn, view, &rec);
-		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_random(scn, view->jitter_ns) : 0),
+		arrive(feed, rec.ts_ns + (view->jitter_ns ? scn_random(scn, view->jitter_ns) : 0) +
+			       (view->late_ns ? late_by(scn, view, i) : 0),
 		       &rec.data, rec.bytes);
 	}
 }

@@ -25,6 +25,7 @@ static const struct scn_view views[] = {
 	{ 0 },
 	{ .uprobe = true },
 	{ .jitter_ns = 4000 },
+	{ .late_ns = 9 * MS },
 	{ .no_clocks = true, .interval_ns = 100 * MS },
 	{ .no_clocks = true, .no_states = true },
 };
