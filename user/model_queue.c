@@ -303,8 +303,15 @@ static int taken(struct dlp_model *model, const struct dlp_ev_msg *ev, enum dlp_
 		return -ENOMEM;
 	thread->state_priv->pipe = pipe->inode;
 	pipe->worker_pid = ev->hdr.tgid;
-	/* the ends of its production need its batches, so tie all together first */
-	worker = dlp_worker_find(model, ev->hdr.tgid);
+	/*
+	 * Forked by the trainer and asked by it: a worker, though it may never send anything and end before
+	 * /proc was looked at. The ends of its production need its batches, so tie all together first.
+	 */
+	err = 0;
+	worker = thread->brood ? dlp_worker_get(model, ev->hdr.tgid, ev->hdr.ts_ns, &err) :
+				 dlp_worker_find(model, ev->hdr.tgid);
+	if (err)
+		return err;
 	if (worker) {
 		worker->pipe = pipe->inode;
 		it = worker->proven ? dlp_iterator_find(model, worker->iterator) : NULL;

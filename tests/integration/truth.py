@@ -135,7 +135,11 @@ def install(makers=True):
 
     def __iter__(self):
         start = now()
-        it = iter0(self)
+        try:
+            it = iter0(self)
+        except BaseException:  # a worker died while others were being started
+            _log.write({"e": "no_iter", "s": start, "t": now(), "loader": self.truth_name})
+            raise
         end = now()
         if not hasattr(it, "truth"):
             _iterators[0] += 1
@@ -199,6 +203,7 @@ class Truth:
                         pass
         events.sort(key=lambda e: e["s"])
         self.iters = [e for e in events if e["e"] == "iter"]
+        self.no_iters = [e for e in events if e["e"] == "no_iter"]
         self.nexts = [e for e in events if e["e"] == "next"]
         self.fetches = [e for e in events if e["e"] == "fetch"]
         self.waits = [e for e in events if e["e"] == "wait"]
