@@ -350,9 +350,13 @@ lint-cppcheck:
 		--suppress=memleak --suppress=resourceLeak --suppress=readdirCalled \
 		--suppress=uninitStructMember --error-exitcode=1 $(JOBS) -D__x86_64__ -D_GNU_SOURCE \
 		-DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser $(USER_SRC)
+# The static analyzer takes 95 % of the time. Of the tests it knows nothing that the sanitizers would
+# not find: they run on straight paths, with data of their own.
 lint-tidy: $(SKEL) $(BT_SKEL)
-	$(Q)printf '%s\n' $(LINT_C) | xargs -P "$$(nproc)" -n 3 sh -c 'clang-tidy --quiet "$$@" -- \
-		-std=gnu11 $(subst ','\'',$(ALL_CPPFLAGS))' clang-tidy
+	$(Q)tidy() { xargs -P "$$(nproc)" -n 3 sh -c 'clang-tidy --quiet "$$@" -- \
+		-std=gnu11 $(subst ','\'',$(ALL_CPPFLAGS))' "$$@"; }; \
+	printf '%s\n' $(USER_SRC) | tidy clang-tidy && \
+	printf '%s\n' $(filter-out $(USER_SRC),$(LINT_C)) | tidy clang-tidy '--checks=-clang-analyzer-*'
 # every C file with the other compiler, warnings being errors
 lint-clang:
 	$(Q)$(MAKE) $(JOBS) -k OUT=build/clang CC=$(CLANG) WERROR=1 all build-unit build-bpf \
