@@ -18,6 +18,8 @@ LOADERS = {"kept": {"num_workers": 2, "n": 80, "persistent_workers": True,
                        "work": {"kind": "uneven", "ms": 2}}}
 # the persistent workers live to the end of the run
 EPOCHS = ["kept", "val", "kept", "spawned", "val", "spawned", "kept"]
+# a thread that loses its CPU just behind a scope's end is taken to be inside until it is back
+LATE_US = 2000
 # a feeder thread pickles a batch and sends it, on a busy machine
 SEND_NS = 50_000_000
 
@@ -181,9 +183,9 @@ def check_stages(tap, found, truth):
             wrong.append((label, x, len(mine)))
             continue
         # the end of one in some hundred is seen late, when the thread gives the interpreter's lock away
-        for key, value, least, most in (("median_us", statistics.median, 0.97, 1.03),
-                                        ("max_us", max, 0.97, 1.03), ("total_us", sum, 0.97, 1.1)):
-            if not least * value(inner) - SLACK_US <= x[key] <= most * value(outer) + SLACK_US:
+        for key, value, most, late_us in (("median_us", statistics.median, 1.03, 0),
+                                          ("max_us", max, 1.03, LATE_US), ("total_us", sum, 1.1, 0)):
+            if not 0.97 * value(inner) - SLACK_US <= x[key] <= most * value(outer) + SLACK_US + late_us:
                 wrong.append((label, key, x[key], value(inner), value(outer)))
     tap.check(len(labels) == 7 and not wrong, f"labels: counts, medians, maxima, totals ({len(labels)})",
               wrong[:3])
