@@ -140,7 +140,7 @@ static void needs_x86(void)
 {
 	if (DLP_ARCH_MACHINE == EM_X86_64)
 		return;
-	print_message("its instructions are x86-64's\n");
+	puts("SKIP: its instructions are x86-64's");
 	skip();
 }
 

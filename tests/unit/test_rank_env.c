@@ -11,27 +11,11 @@
 #include <string.h>
 
 #include "rank_env.h"
-#include "tree.h"
+#include "tree_fixture.h"
 
 #define PID 4711
 /* As much of an environment as is read, and more. */
 #define MUCH (300 * 1024)
-
-static struct tree tree;
-
-static int start(void **state)
-{
-	(void)state;
-	tree_init(&tree);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	tree_fini(&tree);
-	return 0;
-}
 
 /* `environ` has its texts parted by '|'. */
 static void assert_told(const char *environ, int rank, int local_size)

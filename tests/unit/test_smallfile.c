@@ -13,24 +13,8 @@
 #include <unistd.h>
 
 #include "smallfile.h"
-#include "tree.h"
+#include "tree_fixture.h"
 #include "util.h"
-
-static struct tree tree;
-
-static int start(void **state)
-{
-	(void)state;
-	tree_init(&tree);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	tree_fini(&tree);
-	return 0;
-}
 
 static void a_descriptor_is_read_again(void **state)
 {

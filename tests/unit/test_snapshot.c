@@ -276,9 +276,9 @@ static void test_command(void **state)
 		const char *cmdline, *shown;
 	} cases[] = {
 		{ "python train.py --lr 0.1", "python train.py --lr 0.1" },
-		{ "/opt/venv/bin/python3 -u -X dev /home/u/job/train.py /data/x",
-		  "python3 -u -X dev /home/u/job/train.py /data/x" },
-		{ "/opt/venv/bin/python3 -u /home/u/job/train.py /data/x",
+		{ "/venv/bin/python3 -u -X dev /job/train.py /data/x",
+		  "python3 -u -X dev /job/train.py /data/x" },
+		{ "/venv/bin/python3 -u /job/train.py /data/x",
 		  "python3 -u train.py /data/x" },
 		{ "/usr/bin/python", "python" },
 		{ "/usr/bin/python -i", "python -i" },

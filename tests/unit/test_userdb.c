@@ -11,25 +11,9 @@
 
 #include <cmocka.h>
 
-#include "tree.h"
+#include "tree_fixture.h"
 #include "userdb.h"
 #include "util.h"
-
-static struct tree tree;
-
-static int start(void **state)
-{
-	(void)state;
-	tree_init(&tree);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	tree_fini(&tree);
-	return 0;
-}
 
 static void expect_user(uid_t uid, const char *name, const char *home)
 {
