@@ -3,7 +3,7 @@
 # One non-recursive Makefile; `make help` lists what it can do. Everything it makes lies under
 # build/. Knobs: V=1 (show commands), DEBUG=1, SAN=address,undefined, WERROR=1, OUT= (build folder),
 # CC=, CFLAGS=, CLANG=, BPFTOOL=, LIBBPF_DIR=, PYTHON=, PREFIX=, DESTDIR=, and for another machine
-# ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- (see README).
+# ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- SYSROOT= (see README).
 
 VERSION := 0.1.0
 
@@ -64,7 +64,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat
 	-Wpointer-arith -Wvla \
 	$(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -g $(OPT)
-ALL_CFLAGS := -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)=. \
+ALL_CFLAGS := $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARN) -fstack-protector-strong -fPIE -ffile-prefix-map=$(CURDIR)=. \
 	$(SANFLAGS) $(CFLAGS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DDLP_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(TOP) \
 	-I$(TOP)/tests/bpf $(if $(LIBBPF_DIR),-isystem $(LIBBPF_DIR)/include) $(CPPFLAGS)

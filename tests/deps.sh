@@ -94,6 +94,8 @@ need_for_fuzzing() {
 
 need_for_vm() {
 	need qemu-system-x86 has_command qemu-system-x86_64
+	need qemu-system-arm has_command qemu-system-aarch64
+	need gcc-aarch64-linux-gnu has_command aarch64-linux-gnu-gcc
 	need busybox-static is_static busybox
 	need cpio has_command cpio
 	need e2fsprogs has_command mke2fs

@@ -407,7 +407,7 @@ tier_vm() {
 }
 
 tier_vm_short() {
-	vm_kernels vm-short "$(vm_suites | sed -n '1p;$p')" bpf-short
+	vm_kernels vm-short "$(vm_suites | grep -v : | sed -n '1p;$p')" bpf-short
 }
 
 tiers=("$@")

@@ -17,11 +17,16 @@
 		call(open, PATH), call(creat, PATH), call(stat, PATH), call(lstat, PATH),          \
 		call(access, PATH), call(readlink, PATH), call(mkdir, PATH), call(rmdir, PATH),    \
 		call(unlink, PATH), call(rename, PATH), call(getdents, FD),
+/* what poll() and pause() of the C library end in */
+#define DLP_ARCH_SYS_POLL SYS_poll
+#define DLP_ARCH_SYS_PAUSE SYS_pause
 
 #elif defined(__aarch64__)
 
 #define DLP_ARCH_MACHINE EM_AARCH64
 #define DLP_ARCH_OLD_CALLS(call)
+#define DLP_ARCH_SYS_POLL SYS_ppoll
+#define DLP_ARCH_SYS_PAUSE SYS_ppoll
 
 #else
 #error "only x86-64 and arm64"

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch.h"
 #include "message.h"
 #include "scene_priv.h"
 
@@ -521,7 +522,7 @@ const struct bt_scene bt_scenes[] = {
 	{ "crowded-cpu", DLP_ST_RUNQ, NONE, NULL, crowded, NULL },
 	{ "crowded-wakeups", DLP_ST_RUNQ, NONE, NULL, crowded_wakeups, NULL },
 	{ "nanosleep", DLP_ST_SLEEP, SYS_clock_nanosleep, NULL, nap, NULL },
-	{ "poll-nothing", DLP_ST_SLEEP, SYS_poll, NULL, empty_poll, NULL },
+	{ "poll-nothing", DLP_ST_SLEEP, DLP_ARCH_SYS_POLL, NULL, empty_poll, NULL },
 	{ "select-nothing", DLP_ST_SLEEP, NONE, NULL, empty_select, NULL },
 	{ "cold-pread", DLP_ST_DISK, NONE, scene_disk_prepare, scene_cold_pread, NULL },
 	{ "direct-pread", DLP_ST_DISK, NONE, scene_disk_prepare, scene_direct_pread, NULL },
@@ -537,17 +538,17 @@ const struct bt_scene bt_scenes[] = {
 	{ "ofd-lock", DLP_ST_LOCK, SYS_fcntl, take_ofd_lock, wait_ofd_lock, drop_ofd_lock },
 	{ "tcp-recv", DLP_ST_NET, SYS_recvfrom, make_connection, recv_byte, write_byte },
 	{ "tcp-read", DLP_ST_NET, SYS_read, make_connection, read_byte, write_byte },
-	{ "tcp-poll", DLP_ST_NET, SYS_poll, make_connection, poll_forever, write_byte },
+	{ "tcp-poll", DLP_ST_NET, DLP_ARCH_SYS_POLL, make_connection, poll_forever, write_byte },
 	{ "tcp-epoll", DLP_ST_NET, NONE, make_connection, epoll_end, write_byte },
 	{ "tcp-accept", DLP_ST_NET, SYS_accept, make_listener, wait_accept, connect_to_listener },
 	{ "unix-socket", DLP_ST_PIPE, SYS_read, make_local_socket, read_byte, write_byte },
 	{ "unknown-pipe", DLP_ST_PIPE, SYS_read, make_pipe, read_byte, write_byte },
-	{ "unknown-pipe-poll", DLP_ST_PIPE, SYS_poll, make_pipe, poll_forever, write_byte },
+	{ "unknown-pipe-poll", DLP_ST_PIPE, DLP_ARCH_SYS_POLL, make_pipe, poll_forever, write_byte },
 	{ "unknown-pipe-select", DLP_ST_PIPE, NONE, make_pipe, select_end, write_byte },
 	{ "unknown-pipe-epoll", DLP_ST_PIPE, NONE, make_pipe, epoll_end, write_byte },
 	{ "child", DLP_ST_PIPE, SYS_wait4, NULL, wait_child, NULL },
-	{ "loader-poll", DLP_ST_IDLE, SYS_poll, make_pipe, poll_like_loader, write_byte },
-	{ "index-pipe-poll", DLP_ST_IDLE, SYS_poll, make_index_pipe, index_poll, send_index },
+	{ "loader-poll", DLP_ST_IDLE, DLP_ARCH_SYS_POLL, make_pipe, poll_like_loader, write_byte },
+	{ "index-pipe-poll", DLP_ST_IDLE, DLP_ARCH_SYS_POLL, make_index_pipe, index_poll, send_index },
 	{ "index-pipe-read", DLP_ST_IDLE, SYS_read, make_index_pipe, index_read, send_index },
 	{ "index-pipe-select", DLP_ST_IDLE, NONE, make_index_pipe, index_select, send_index },
 	{ "index-pipe-epoll", DLP_ST_IDLE, NONE, make_index_pipe, index_epoll, send_index },

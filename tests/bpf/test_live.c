@@ -3,6 +3,7 @@
  * Clocks of living threads through the task iterator: of those that never leave the CPU, of those
  * that wait, of those that waited before anybody looked.
  */
+#include "arch.h"
 #include "harness.h"
 #include "scene.h"
 
@@ -241,10 +242,10 @@ static const struct {
 	{ sleep_long, DLP_ST_SLEEP, SYS_clock_nanosleep },
 	{ read_quiet_pipe, DLP_ST_PIPE, SYS_read },
 	/* its pollfd is out of reach: a worker's main thread that polls most likely has nothing to do */
-	{ poll_quiet_pipe, DLP_ST_IDLE, SYS_poll },
+	{ poll_quiet_pipe, DLP_ST_IDLE, DLP_ARCH_SYS_POLL },
 	{ wait_for_futex, DLP_ST_LOCK, SYS_futex },
 	{ receive_datagram, DLP_ST_NET, SYS_recvfrom },
-	{ pause_long, DLP_ST_SLEEP, SYS_pause },
+	{ pause_long, DLP_ST_SLEEP, DLP_ARCH_SYS_PAUSE },
 };
 
 static void fork_waiters(void *arg)

@@ -4,9 +4,10 @@
 # tests/vm/boot.sh KERNEL_FOLDER LIMIT_S COMMAND ARGS...: boots a fetched kernel under emulation
 # (neither /dev/kvm nor an image is needed) and runs the command as root in this machine's own file
 # system, which the guest sees through 9p, read-only, under a scratch overlay: programs, Python and
-# torch are those of the machine, the kernel is another. /var/tmp in the guest is a scratch ext4 on
-# a block device. Prints what the command prints; lines "# kernel: ..." are the kernel's warnings.
-# Status: the command's, or 124 = time limit, 125 = the guest died first.
+# torch are those of the machine, the kernel is another. With VM_ROOT=FOLDER (of fetch-root.sh) it is
+# that folder instead, the working directory being in it at its own place. /var/tmp in the guest is a
+# scratch ext4 on a block device. Prints what the command prints; lines "# kernel: ..." are the
+# kernel's warnings. Status: the command's, or 124 = time limit, 125 = the guest died first.
 set -euo pipefail
 
 MEMORY=${VM_MEMORY:-3G}
@@ -18,7 +19,7 @@ die() {
 }
 
 [ $# -ge 3 ] || die 'usage: tests/vm/boot.sh KERNEL_FOLDER LIMIT_S COMMAND ARGS...'
-kernel=$1 limit=$2
+kernel=$1 limit=$2 arch=${1##*-} root=${VM_ROOT:-/}
 shift 2
 [ -s "$kernel/vmlinuz" ] || die "no kernel in $kernel"
 tmp=$(mktemp -d)
@@ -48,6 +49,10 @@ make_init() {
 		mount -t tmpfs tmpfs /over
 		mkdir /over/up /over/work
 		mount -t overlay -o lowerdir=/lower,upperdir=/over/up,workdir=/over/work overlay /newroot
+	INIT
+	# shellcheck disable=SC2016 # for the guest's shell
+	[ "$root" = / ] || printf 'mkdir -p "/newroot"%q\nmount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose work "/newroot"%q\n' "$PWD" "$PWD"
+	cat <<-'INIT'
 		mount -t tmpfs tmpfs /newroot/run
 		mount -t ext4 /dev/vda /newroot/var/tmp
 		for d in proc sys dev; do mount --rbind /$d /newroot/$d; done
@@ -65,29 +70,42 @@ make_init() {
 }
 
 make_initrd() {
-	local root=$tmp/root busybox
+	local init=$tmp/root busybox=$root/bin/busybox
 
-	busybox=$(command -v busybox) || die 'busybox is not installed'
-	mkdir -p "$root"/{bin,dev,proc,sys,newroot,modules}
-	cp "$busybox" "$root/bin/busybox"
-	cp "$kernel"/modules/*.ko "$root/modules/" 2>/dev/null || true
-	make_init "$@" >"$root/init"
-	chmod +x "$root/init"
-	(cd "$root" && find . | cpio -o -H newc --quiet --owner=0:0) | gzip -1 >"$tmp/initrd"
+	[ "$root" != / ] || busybox=$(command -v busybox) || die 'busybox is not installed'
+	mkdir -p "$init"/{bin,dev,proc,sys,newroot,modules}
+	cp "$busybox" "$init/bin/busybox"
+	cp "$kernel"/modules/*.ko "$init/modules/" 2>/dev/null || true
+	make_init "$@" >"$init/init"
+	chmod +x "$init/init"
+	(cd "$init" && find . | cpio -o -H newc --quiet --owner=0:0) | gzip -1 >"$tmp/initrd"
 }
 
 # tsc=reliable: else 5.10 takes the HPET for its clock here, and every look at it is a system call
+case $arch in
+amd64)
+	qemu=(qemu-system-x86_64 -machine pc -cpu 'max,la57=off')
+	console='ttyS0 tsc=reliable no_timer_check'
+	;;
+arm64)
+	qemu=(qemu-system-aarch64 -machine 'virt,gic-version=3' -cpu 'max,pauth-impdef=on')
+	console=ttyAMA0
+	;;
+*) die "a kernel for $arch cannot be booted" ;;
+esac
+command -v "${qemu[0]}" >/dev/null || die "${qemu[0]} is not installed"
+
 start_qemu() {
-	exec timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -cpu max,la57=off \
-		-accel tcg,thread=multi -smp 2 -m "$MEMORY" -nodefaults -no-user-config -display none \
-		-no-reboot -serial stdio -kernel "$kernel/vmlinuz" -initrd "$tmp/initrd" \
-		-append 'console=ttyS0 tsc=reliable no_timer_check rdinit=/init panic=-1 loglevel=1' \
-		-virtfs local,path=/,mount_tag=lower,security_model=none,readonly=on,multidevs=remap \
+	[ "$root" = / ] || qemu+=(-virtfs "local,path=$PWD,mount_tag=work,security_model=none,readonly=on")
+	exec timeout -k 5 "$limit" "${qemu[@]}" -accel tcg,thread=multi -smp 2 -m "$MEMORY" \
+		-nodefaults -no-user-config -display none -no-reboot -serial stdio \
+		-kernel "$kernel/vmlinuz" -initrd "$tmp/initrd" \
+		-append "console=$console rdinit=/init panic=-1 loglevel=1" \
+		-virtfs "local,path=$root,mount_tag=lower,security_model=none,readonly=on,multidevs=remap" \
 		-drive "file=$tmp/disk,format=raw,if=virtio,cache=unsafe" \
 		</dev/null 2>"$tmp/qemu.err"
 }
 
-command -v qemu-system-x86_64 >/dev/null || die 'qemu-system-x86_64 is not installed'
 make_initrd "$@"
 truncate -s "${DISK_MB}M" "$tmp/disk"
 /sbin/mke2fs -q -t ext4 "$tmp/disk"

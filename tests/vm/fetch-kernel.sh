@@ -1,53 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# tests/vm/fetch-kernel.sh SUITE: downloads the kernel of a Debian suite and prints the folder it is
-# in: vmlinuz, version, modules/ (the few that a test boot needs). Installs nothing: it keeps an apt
-# of its own below the cache (VM_CACHE=, else ~/.cache/dlprof-vm), with the mirror of this machine's
-# apt. What is in the cache is not looked up again; remove the folder to get the suite's newest.
+# tests/vm/fetch-kernel.sh SUITE ARCH: downloads the kernel of a Debian suite and prints the folder
+# it is in: vmlinuz, version, modules/ (the few that a test boot needs). What is in the cache is not
+# looked up again; remove the folder to get the suite's newest.
 set -euo pipefail
+# shellcheck source=tests/vm/apt.sh
+. "$(dirname "$0")/apt.sh"
 
-suite=${1:?usage: tests/vm/fetch-kernel.sh SUITE}
-arch=$(dpkg --print-architecture)
-cache=${VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/dlprof-vm}
-out=$cache/$suite-$arch
+[ $# -eq 2 ] || die 'usage: tests/vm/fetch-kernel.sh SUITE ARCH'
+suite=$1 arch=$2
+out=$VM_CACHE/$suite-$arch
 
 # In the order in which the guest loads them; what is missing is built in, or unknown to that kernel.
 MODULES='failover net_failover virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev
 	virtio_pci virtio_mmio virtio_blk crc16 crc32c_generic crc32c-cryptoapi libcrc32c mbcache jbd2
 	ext4 netfs fscache 9pnet 9pnet_virtio 9p overlay'
-
-die() {
-	printf 'fetch-kernel: %s\n' "$*" >&2
-	exit 1
-}
-
-set_up_apt() {
-	local apt=$cache/apt/$suite-$arch mirror
-
-	# shellcheck disable=SC2016 # apt's own variables
-	mirror=$(apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-		awk '$1 == "main" && $2 !~ /security/ && !found { found = $2 } END { print found }')
-	[ -n "$mirror" ] || die "apt's configuration names no Debian mirror"
-	mkdir -p "$apt"/{lists/partial,archives/partial,etc}
-	: >"$apt/status"
-	printf 'deb [arch=%s] %s %s main\n' "$arch" "$mirror" "$suite" >"$apt/etc/sources.list"
-	cat >"$apt/etc/apt.conf" <<-CONF
-		APT::Architecture "$arch";
-		APT::Architectures { "$arch"; };
-		APT::Sandbox::User "root";
-		Acquire::Languages "none";
-		Acquire::Retries "2";
-		Dir::State "$apt";
-		Dir::State::status "$apt/status";
-		Dir::Cache "$apt";
-		Dir::Etc::sourcelist "$apt/etc/sources.list";
-		Dir::Etc::sourceparts "/dev/null";
-		Dir::Etc::preferencesparts "/dev/null";
-	CONF
-	export APT_CONFIG=$apt/etc/apt.conf
-	apt-get update -qq --error-on=any >&2 || die "the mirror has no $suite, or cannot be reached"
-}
 
 # The meta package depends on the newest kernel, which newer suites split into several packages.
 kernel_packages() {
@@ -86,10 +54,9 @@ if [ -s "$out/version" ]; then
 	printf '%s\n' "$out"
 	exit 0
 fi
-command -v apt-get >/dev/null || die 'there is no apt-get here'
-set_up_apt
+set_up_apt "$suite" "$arch"
 packages=$(kernel_packages)
-tmp=$(mktemp -d "$cache/unpack.XXXXXX")
+tmp=$(mktemp -d "$VM_CACHE/unpack.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 # shellcheck disable=SC2086 # one word per package
 (cd "$tmp" && apt-get download -qq $packages >&2) || die "cannot download:$packages"

@@ -1,33 +1,59 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# tests/vm/run.sh SUITE PYTHON TIER...: one boot of a suite's kernel, all tiers in it (guest.sh).
-# Prints TAP. A kernel that cannot be had or booted here is a skip, with the reason; what the kernel
-# warns of is a failure.
+# tests/vm/run.sh SUITE[:ARCH] PYTHON TIER...: one boot of a suite's kernel, all tiers in it
+# (guest.sh). Prints TAP. A kernel that cannot be had or booted here is a skip, with the reason; what
+# the kernel warns of is a failure. Of another machine's kernel (arm64) programs and Python are that
+# machine's: built here, and Debian's.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
 LIMIT_S=${VM_LIMIT_S:-2400}
+# the one whose libraries are no newer than those that are built with here
+ROOT_SUITE=bookworm
 
 skip() {
 	printf '1..0 # SKIP %s\n' "$1"
 	exit 0
 }
 
-suite=$1 python=$2
+suite=${1%:*} python=$2
+own=$(dpkg --print-architecture 2>/dev/null)
+case $1 in
+*:*) arch=${1#*:} ;;
+*) arch=$own ;;
+esac
 shift 2
-[ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || skip 'only amd64 kernels are booted'
-for command in qemu-system-x86_64 busybox cpio mke2fs; do
+[ "$own" = amd64 ] || skip 'kernels are booted on amd64 only'
+commands='busybox cpio mke2fs'
+case $arch in
+arm64) commands+=' qemu-system-aarch64 aarch64-linux-gnu-gcc' ;;
+*) commands+=' qemu-system-x86_64' ;;
+esac
+for command in $commands; do
 	PATH=$PATH:/sbin:/usr/sbin command -v "$command" >/dev/null ||
 		skip "$command is not installed (make deps-vm)"
 done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-kernel=$(tests/vm/fetch-kernel.sh "$suite" 2>"$log") ||
-	skip "kernel of $suite: $(tail -n 1 "$log")"
+kernel=$(tests/vm/fetch-kernel.sh "$suite" "$arch" 2>"$log") ||
+	skip "kernel of $suite for $arch: $(tail -n 1 "$log")"
+build=build
+if [ "$arch" != "$own" ]; then
+	VM_ROOT=$(tests/vm/fetch-root.sh "$ROOT_SUITE" "$arch" 2>"$log") ||
+		skip "files of $ROOT_SUITE for $arch: $(tail -n 1 "$log")"
+	export VM_ROOT
+	build=build/$arch python=/usr/bin/python3
+	if ! make "-j$(nproc)" ARCH="$arch" CROSS_COMPILE=aarch64-linux-gnu- SYSROOT="$VM_ROOT" \
+		all build-bpf >"$log" 2>&1; then
+		sed 's/^/# /' "$log"
+		printf 'not ok - build for %s\n1..1\n' "$arch"
+		exit 1
+	fi
+fi
 # shellcheck disable=SC2016 # for the guest's shell
 tests/vm/boot.sh "$kernel" "$LIMIT_S" /bin/bash -c \
-	'cd "$1" && shift && exec tests/vm/guest.sh build "$@"' guest "$PWD" "$python" "$@" 2>"$log" |
+	'cd "$1" && shift && exec tests/vm/guest.sh "$@"' guest "$PWD" "$build" "$python" "$@" 2>"$log" |
 	while IFS= read -r line; do
 		printf '%s\n' "$line"
 		case $line in
