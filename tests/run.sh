@@ -39,14 +39,7 @@ skip() {
 }
 
 marked_pids() {
-	local file
-
-	for file in /proc/[0-9]*/environ; do
-		if grep -qsz "^DLP_TEST_RUN=$MARK\$" "$file"; then
-			file=${file%/environ}
-			printf '%s\n' "${file#/proc/}"
-		fi
-	done
+	grep -lsz "^DLP_TEST_RUN=$MARK\$" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||'
 }
 
 # Whatever a test left running must not disturb the next one.

@@ -22,7 +22,7 @@ static struct bt_job job;
 static struct dlp_target form;
 
 static struct shared {
-	uint64_t enter_ns[CALLS], entered_ns[CALLS], exit_ns[CALLS], exited_ns[CALLS];
+	uint64_t enter_ns[CALLS], entered_ns[CALLS], exit_ns[CALLS], left_ns[CALLS], exited_ns[CALLS];
 } *shared;
 
 /* What the called function gets: a py::args, that is a pointer to the tuple. */
@@ -269,6 +269,8 @@ static void odd_arguments(void **state)
 }
 
 #define HELD_MS 5
+/* how far behind an exit's probe a wait for the lock still belongs to the scope (bpf/scope.bpf.h) */
+#define EXIT_REACH_NS 30000
 
 /* The exit operator's dispatch gives the interpreter's lock away and wants it back. */
 static void held_up_behind_exit(void *arg)
@@ -280,10 +282,12 @@ static void held_up_behind_exit(void *arg)
 		enter(GETNEXT);
 		shared->exit_ns[i] = dlp_now_ns();
 		leave();
-		if (i % 2)
+		if (i % 2) {
+			shared->left_ns[i] = dlp_now_ns();
 			bt_sleep_ns(HELD_MS * BT_MS);
-		else
+		} else {
 			syscall(SYS_futex, bt_gil, FUTEX_WAIT, 0, &timeout, NULL, 0);
+		}
 		shared->exited_ns[i] = dlp_now_ns();
 	}
 }
@@ -293,10 +297,12 @@ static void held_up_for_the_lock(void **state)
 	const struct bt_setup setup = { .probes = BT_PROBE_OP,
 					.gil_lo = (uintptr_t)bt_gil,
 					.gil_hi = (uintptr_t)bt_gil + sizeof(bt_gil) };
-	int late[2] = { 0, 0 };
+	int late[2] = { 0, 0 }, in_reach = 0;
 
 	(void)state;
 	run(&setup, held_up_behind_exit);
+	for (int i = 1; i < CALLS; i += 2)
+		in_reach += shared->left_ns[i] - shared->exit_ns[i] < EXIT_REACH_NS;
 	no_losses();
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), CALLS);
 	for (size_t i = 0; i < CALLS; i++) {
@@ -306,8 +312,11 @@ static void held_up_for_the_lock(void **state)
 		late[i % 2] += end_ns >= shared->exit_ns[i] + HELD_MS * BT_MS;
 	}
 	/* waiting for the lock is still inside, where it follows at once; sleeping is outside */
-	assert_true(late[0] > CALLS / 4);
 	assert_int_equal(late[1], 0);
+	if (in_reach < CALLS / 2 * 9 / 10)
+		bt_skip("only %d of %d calls got to their wait within %d us (emulated?)", in_reach,
+			CALLS / 2, EXIT_REACH_NS / 1000);
+	assert_true(late[0] > CALLS / 4);
 }
 
 int main(void)
