@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define CALLS 12
+#define NAP_NS (5 * BT_MS)
 
 static struct bt_job job;
 
@@ -38,7 +39,7 @@ static void make_some(void *arg)
 	(void)arg;
 	shared->tid = gettid();
 	for (int i = 0; i < CALLS; i++) {
-		bt_sleep_ns(BT_MS);
+		bt_sleep_ns(NAP_NS);
 		shared->before_ns[i] = dlp_now_ns();
 		bt_point_sem("/mp-x", O_CREAT | O_EXCL, 0600, 1);
 		shared->after_ns[i] = dlp_now_ns();
@@ -61,7 +62,7 @@ static void check_times(pid_t tid)
 			assert_true(bt_near(bt_sum(&event->sem.clock) - bt_sum(&last->clock),
 					    event->hdr.ts_ns - last->hdr.ts_ns, 0.01, 0));
 			assert_true(event->sem.clock.ns[DLP_ST_SLEEP] -
-				    last->clock.ns[DLP_ST_SLEEP] >= BT_MS * 8 / 10);
+				    last->clock.ns[DLP_ST_SLEEP] >= NAP_NS * 8 / 10);
 		}
 		last = &event->sem;
 	}

@@ -29,7 +29,8 @@ def capture(tap, tool):
 @harness.group("end to end")
 def watched(env):
     tap, session = env.tap, env.session()
-    loader = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 8}}
+    # long: emulated, unpickling a batch and handing over its tensors take up to 15 ms
+    loader = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 25}}
     with session.phase("steady", loader=loader, step={"ms": 5}) as phase:
         tool = env.observe(session.pid, duration=SECONDS)
     truth = phase.truth
