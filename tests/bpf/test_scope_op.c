@@ -301,8 +301,9 @@ static void held_up_for_the_lock(void **state)
 
 	(void)state;
 	run(&setup, held_up_behind_exit);
+	/* the way from there into the wait is as long again, and more */
 	for (int i = 1; i < CALLS; i += 2)
-		in_reach += shared->left_ns[i] - shared->exit_ns[i] < EXIT_REACH_NS;
+		in_reach += shared->left_ns[i] - shared->exit_ns[i] < EXIT_REACH_NS / 3;
 	no_losses();
 	assert_int_equal(bt_count(&job, DLP_EV_SCOPE, 0), CALLS);
 	for (size_t i = 0; i < CALLS; i++) {
@@ -314,8 +315,8 @@ static void held_up_for_the_lock(void **state)
 	/* waiting for the lock is still inside, where it follows at once; sleeping is outside */
 	assert_int_equal(late[1], 0);
 	if (in_reach < CALLS / 2 * 9 / 10)
-		bt_skip("only %d of %d calls got to their wait within %d us (emulated?)", in_reach,
-			CALLS / 2, EXIT_REACH_NS / 1000);
+		bt_skip("a call takes too long here to be in its wait within %d us: %d of %d do (emulated?)",
+			EXIT_REACH_NS / 1000, in_reach, CALLS / 2);
 	assert_true(late[0] > CALLS / 4);
 }
 
