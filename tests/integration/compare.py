@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """One observation against the job's truth. Tolerances are those the project promises."""
 import bisect
+
+import harness
 import statistics
 
 from truth import cpu_in, overlap
@@ -95,9 +97,9 @@ def check_durations(tap, tool, truth):
               f"{close} of {len(sure)}, worst {worst / 1e3:.0f} us")
     tap.note(f"as Python around the call has them: {strict} of {len(sure)} durations within 1 % or 60 us")
     # torch 1.13's exit operator is seen well before Python is out of the scope; so is any exit where
-    # no switch of a thread is seen
+    # no switch of a thread is seen; emulated, Python's own way takes longer than that
     capture = tool.summary["tool"]["capture"]
-    if capture["scopes"] == "pair A" and capture["clocks"]:
+    if capture["scopes"] == "pair A" and capture["clocks"] and harness.PATIENCE == 1:
         tap.check(strict >= 0.95 * len(sure) - 2, "95 % of durations as Python has them", strict,
                   len(sure))
 

@@ -59,7 +59,8 @@ make_init() {
 		stty raw -echo 2>/dev/null
 	INIT
 	# shellcheck disable=SC2016 # for the guest's shell
-	printf 'read up rest </proc/uptime; echo "@@BEGIN%s $up $(uname -r)"\n( chroot /newroot' "$nonce"
+	# moved to / as switch_root does it: who enters a mount namespace (nsenter) is put at its root
+	printf 'read up rest </proc/uptime; echo "@@BEGIN%s $up $(uname -r)"\n( cd /newroot && mount --move . / && chroot .' "$nonce"
 	printf ' %q' "$@"
 	# shellcheck disable=SC2016
 	printf ' ) 2>&1 </dev/null\nstatus=$?; echo; echo "@@END%s $status"\n' "$nonce"

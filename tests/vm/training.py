@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A real PyTorch training, seen end to end on the kernel that runs: every GetNext, which worker made
-which batch, and every worker's states, against what the job itself measured. Made for emulation,
-where code is 10 to 25 times slower: the time limits of the integration tests do not apply.
+which batch, and every worker's states, against what the job itself measured; then one in namespaces of
+its own under a quota. Made for emulation, where code is 10 to 25 times slower: the time limits of the
+integration tests do not apply.
 
 usage: training.py --tool build/dlprof-bpf; prints TAP. The Python that runs it needs torch.
 """
@@ -12,6 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
+import checks_containers  # noqa: E402, F401 (its group for the quota)
 import compare  # noqa: E402
 import harness  # noqa: E402
 
@@ -58,7 +60,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="dlprof-vm-")
     env = harness.Env(tap, os.path.abspath(args.tool), sys.executable, folder)
     try:
-        harness.run_groups(env, None)
+        harness.run_groups(env, "^end to end$|^containers, CPU quota")
     finally:
         env.close()
         shutil.rmtree(folder, ignore_errors=True)
