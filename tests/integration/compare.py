@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """One observation against the job's truth. Tolerances are those the project promises."""
 import bisect
-
-import harness
 import statistics
 
+import harness
 from truth import cpu_in, overlap
 
 # Truth is taken in Python around the call, the tool's time inside it: an end so close to an edge of
