@@ -9,6 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
 LIMIT_S=${VM_LIMIT_S:-2400}
+BOOTS=3
 # the one whose libraries are no newer than those that are built with here
 ROOT_SUITE=bookworm
 
@@ -51,16 +52,38 @@ if [ "$arch" != "$own" ]; then
 		exit 1
 	fi
 fi
-# shellcheck disable=SC2016 # for the guest's shell
-tests/vm/boot.sh "$kernel" "$LIMIT_S" /bin/bash -c \
-	'cd "$1" && shift && exec tests/vm/guest.sh "$@"' guest "$PWD" "$build" "$python" "$@" 2>"$log" |
+
+# Two emulated CPUs can execute an instruction that the kernel has just replaced (a jump label's
+# int3), which no real one does: the guest dies of it. What it had not come to is run in another.
+emulator_fault() {
+	grep -q 'int3: 0000' "$log"
+}
+
+boot() {
+	# shellcheck disable=SC2016 # for the guest's shell
+	tests/vm/boot.sh "$kernel" "$LIMIT_S" /bin/bash -c \
+		'cd "$1" && shift && exec tests/vm/guest.sh "$@"' guest "$PWD" "$finished" "$build" "$python" "$@" \
+		2>"$log"
+}
+
+finished='|'
+for ((boots = 1; ; boots++)); do
 	while IFS= read -r line; do
-		printf '%s\n' "$line"
 		case $line in
 		'# kernel: '*) printf 'not ok - the kernel warns: %s\n' "${line#\# kernel: }" ;;
+		'# status '*) status=${line##* } ;;
+		'# '*' s, '*' runs')
+			finished+=$(expr "$line" : '# \(.*\): ')'|'
+			printf '%s\n' "$line"
+			;;
+		*) printf '%s\n' "$line" ;;
 		esac
-	done
-status=${PIPESTATUS[0]}
+	done < <(boot "$@"; printf '# status %d\n' "$?")
+	if [ "$status" -ne 125 ] || [ "$boots" -eq "$BOOTS" ] || ! emulator_fault; then
+		break
+	fi
+	printf '# again: int3 without a cause in the kernel, a fault of the emulator\n'
+done
 if [ "$status" -ne 0 ]; then
 	sed 's/^/# /' "$log"
 	printf 'not ok - the guest ended with status %d\n' "$status"
