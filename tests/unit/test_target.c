@@ -367,6 +367,20 @@ static void the_mapped_inode_is_preferred(void **state)
 	assert_string_equal(target.probe[0].shown, FAKE_TORCH_CPU);
 }
 
+/* A root made by chroot comes first in the names of its files. */
+static void files_below_another_root(void **state)
+{
+	(void)state;
+	add(PID, 1, "python", TRAIN);
+	map_python(PID);
+	map_torch(PID, "2.13.0", FAKE_CHROOTED);
+	if (open_target(PID))
+		fail_msg("%s", failure.text);
+	assert_string_equal(target.torch.text, "2.13.0");
+	assert_string_equal(target.probe[0].path,
+			    tree_path(&tree, "proc/4242/root" FAKE_TORCH_CPU));
+}
+
 static void damaged_files_are_said(void **state)
 {
 	(void)state;
@@ -415,6 +429,7 @@ int main(void)
 		TEST(workers_are_sent_to_their_trainer),
 		TEST(replaced_files_are_not_probed),
 		TEST(the_mapped_inode_is_preferred),
+		TEST(files_below_another_root),
 		TEST(damaged_files_are_said),
 		TEST(what_may_not_be_read_is_denied),
 		TEST(a_real_process_that_is_no_python),
