@@ -213,6 +213,7 @@ static int select_op(struct dlp_probe_sources *sources, struct dlp_target *targe
 			      "differently");
 	target->op_exit_delta = new_ops ? 1 : 2;
 	target->str_data_off = dlp_version_at_least(&target->python, 3, 12) ? 40 : 48;
+	target->tuple_item_off = dlp_version_at_least(&target->python, 3, 14) ? 32 : 24;
 	err = dlp_elf_find(mapped->elf, DLP_ELF_FUNC, DLP_ELF_PREFIX, OP_VECTOR, &vector);
 	if (err)
 		return refuse_symbol(sources, mapped, what, err);

@@ -73,6 +73,7 @@ struct dlp_target {
 	uint32_t op_args_param;	/* B: 4 = rcx, 5 = r8 */
 	uint32_t op_exit_delta;	/* B: 1 or 2 */
 	uint32_t str_data_off;	/* B: 48, from Python 3.12 on 40 */
+	uint32_t tuple_item_off; /* B: 24, from Python 3.14 on 32 */
 	struct dlp_probe probe[DLP_PROBES_MAX];
 	size_t probe_cnt;
 	/* When a probe point was not found: one line why, "" = it was. */

@@ -191,6 +191,7 @@ static void torch_1_13_dispatches_operators(void **state)
 		assert_int_equal(target.op_args_param, 4);
 		assert_int_equal(target.op_exit_delta, 2);
 		assert_int_equal(target.str_data_off, 48);
+		assert_int_equal(target.tuple_item_off, 24);
 	}
 }
 
@@ -208,6 +209,7 @@ static void hidden_pair_falls_back_to_operators(void **state)
 	assert_int_equal(target.op_args_param, 5);
 	assert_int_equal(target.op_exit_delta, 1);
 	assert_int_equal(target.str_data_off, 40);
+	assert_int_equal(target.tuple_item_off, 24);
 }
 
 static void put_call(uint32_t at, uint32_t to)
@@ -241,8 +243,10 @@ static void hardened_forwarders_are_decoded(void **state)
 	memcpy(build.text + 0x600, "\xf3\x0f\x1e\xfa\x55", 5);
 	memcpy(build.text + 0x700, "\xff\x25\x02\xaa\x3d\x01\x68", 7);
 	map(python_new, 2, FAKE_TORCH_PYTHON, PYTHON_ADDR, 0);
+	assert_true(dlp_version_parse("3.14.8", &target.python));
 	assert_int_equal(scope("2.14.1"), 0);
 	check(0, DLP_PROBE_SCOPE_OP, "libtorch_python.so", 0x604);
+	assert_int_equal(target.tuple_item_off, 32);
 }
 
 static void a_forwarder_to_two_is_not_probed(void **state)
