@@ -90,7 +90,7 @@ enum dlp_target_err {
 	DLP_TARGET_NO_TORCH,	/* not loaded (yet) */
 	DLP_TARGET_TORCH_OLD,	/* no record_function in its loader (before 1.8) */
 	DLP_TARGET_NO_PROBE,	/* a torch without a usable probe point */
-	DLP_TARGET_IS_WORKER,	/* a DataLoader worker; trainer_pid says whose */
+	DLP_TARGET_IS_WORKER,	/* a DataLoader worker; trainer_pid says whose; 0: their server */
 	DLP_TARGET_KERNEL_THREAD,
 	DLP_TARGET_IO,		/* something could not be read; text says what */
 };

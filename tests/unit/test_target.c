@@ -336,6 +336,22 @@ static void workers_are_sent_to_their_trainer(void **state)
 		"4242");
 }
 
+/* Python 3.14's has loaded torch. */
+static void fork_servers_are_sent_to_their_trainer(void **state)
+{
+	(void)state;
+	add(PID, 1, "python", TRAIN);
+	map_python(PID);
+	map_torch(PID, "2.13.0", 0);
+	add(4243, PID, "python",
+	    "python|-c|from multiprocessing.forkserver import main; main(8, 9, ['__main__'])");
+	map_python(4243);
+	map_torch(4243, "2.13.0", 0);
+	refused(4243, DLP_TARGET_IS_WORKER,
+		"pid 4243 is the fork server of pid 4242: use --pid 4242");
+	assert_int_equal(failure.trainer_pid, 0);
+}
+
 static void replaced_files_are_not_probed(void **state)
 {
 	(void)state;
@@ -427,6 +443,7 @@ int main(void)
 		TEST(old_torch),
 		TEST(torch_without_its_main_library),
 		TEST(workers_are_sent_to_their_trainer),
+		TEST(fork_servers_are_sent_to_their_trainer),
 		TEST(replaced_files_are_not_probed),
 		TEST(the_mapped_inode_is_preferred),
 		TEST(files_below_another_root),
