@@ -42,8 +42,14 @@ def run(*command, **more):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
 
 
-def works(*python):
-    return run(*python, "-c", "import torch, torch.utils.data").returncode == 0
+def why_not(*python):
+    """What is wrong with its torch, in a line; "": nothing."""
+    tried = run(*python, "-c", "import torch, torch.utils.data")
+    return (tried.stdout.strip().splitlines() or ["?"])[-1] if tried.returncode else ""
+
+
+def works(python):
+    return not why_not(python)
 
 
 def find_python(version):
@@ -189,8 +195,9 @@ def provide(name, wanted, version):
     os.makedirs(FOLDER, exist_ok=True)
     try:
         make(folder, name, wanted, version)
-        if not works(python):
-            raise Missing(run(python, "-c", "import torch").stdout.strip().splitlines()[-1])
+        why = why_not(python)
+        if why:
+            raise Missing(why)
     except Missing:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -208,7 +215,7 @@ def provide_root(suite, python, folders):
     # its modules are compiled once, when they are imported here, and kept
     words = ["unshare", "--mount", os.path.join(HERE, "in-root.sh"), said[-1], *folders, "--",
              "env", "-u", "PYTHONDONTWRITEBYTECODE"]
-    if not works(*words, python):
-        raise Missing(f"{python} of Debian {suite}: "
-                      + (run(*words, python, "-c", "import torch").stdout.strip().splitlines() or ["?"])[-1])
+    why = why_not(*words, python)
+    if why:
+        raise Missing(f"{python} of Debian {suite}: {why}")
     return words

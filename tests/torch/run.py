@@ -6,7 +6,8 @@ with what the job itself measured: every GetNext, the exposed wait, the worker o
 usage: run.py [--tool build/dlprof-bpf] [NAME...]
 
 Prints TAP and at the end the table. Needs root. Releases are installed with pip into
-build/venv-torch (some 2 GB each) and stay there; one that cannot be had is skipped, with its reason.
+build/venv-torch (some 2 GB each) and stay there, Debian's other suites in the cache of tests/vm; one
+that cannot be had is skipped, with its reason.
 """
 import argparse
 import os
