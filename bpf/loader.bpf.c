@@ -383,12 +383,11 @@ int dlp_sem_open(struct pt_regs *ctx __attribute__((unused)))
 	return 0;
 }
 
-/* The parts of a Python tuple and its first item the rung op looks at (CPython 3.8 to 3.14). */
+/* The parts of Python's objects that the rung op looks at (CPython 3.8 to 3.14). */
 struct py_tuple {
 	u64 refcnt;
 	u64 type;
-	u64 size;
-	u64 item0;
+	u64 size; /* from 3.14 on a hash follows, then the items */
 };
 
 struct py_str {
@@ -444,7 +443,7 @@ int dlp_scope_op(struct pt_regs *ctx)
 {
 	struct dlp_thread *thread = dlp_thread_here();
 	u64 third = DLP_OBJECT_PARM3(ctx), fourth = DLP_OBJECT_PARM4(ctx);
-	u64 fifth = DLP_OBJECT_PARM5(ctx), args, tuple_at = 0;
+	u64 fifth = DLP_OBJECT_PARM5(ctx), args, tuple_at = 0, item;
 	struct py_tuple tuple;
 	u32 symbol;
 	u64 now;
@@ -466,8 +465,9 @@ int dlp_scope_op(struct pt_regs *ctx)
 	    bpf_probe_read_user(&tuple, sizeof(tuple), (void *)tuple_at))
 		return 0;
 	dlp_scope_settle(thread, dlp_current_tid());
-	if (tuple.size == 2)
-		op_enter(thread, symbol, tuple.item0, now);
+	if (tuple.size == 2 &&
+	    !bpf_probe_read_user(&item, sizeof(item), (void *)tuple_at + dlp_cfg.tuple_item_off))
+		op_enter(thread, symbol, item, now);
 	else if (tuple.size == 1 && op_enter_symbol &&
 		 symbol == op_enter_symbol + dlp_cfg.op_exit_delta)
 		thread->exit_ns = pop_other(thread) ? 0 : now;

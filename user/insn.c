@@ -64,6 +64,10 @@ bool dlp_insn_is_prologue(uint16_t machine, const uint8_t *code, size_t bytes)
 {
 	uint32_t insn;
 
+	if (machine == EM_X86_64 && starts(code, bytes, endbr64, sizeof(endbr64))) {
+		code += sizeof(endbr64);
+		bytes -= sizeof(endbr64);
+	}
 	if (machine != EM_AARCH64)
 		return dlp_insn_is_fast(machine, code, bytes);
 	if (bytes < sizeof(insn))
@@ -95,18 +99,26 @@ static bool call_at(uint16_t machine, const uint8_t *code, size_t left, int64_t 
 	return true;
 }
 
-int dlp_insn_forward_target(uint16_t machine, const uint8_t *code, size_t bytes, uint64_t addr,
-			    uint64_t lo, uint64_t hi, uint64_t *ret)
+static bool has(const uint64_t *list, size_t cnt, uint64_t value)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (list[i] == value)
+			return true;
+	}
+	return false;
+}
+
+int dlp_insn_calls(uint16_t machine, const uint8_t *code, size_t bytes, uint64_t addr, uint64_t lo,
+		   uint64_t hi, uint64_t *ret, size_t max)
 {
 	const size_t step = machine == EM_AARCH64 ? 4 : 1;
-	bool found = false;
+	size_t cnt = 0;
 
 	if (machine != EM_X86_64 && machine != EM_AARCH64)
 		return -ENOTSUP;
 	/*
 	 * On x86-64 every e8 byte is tried, not only those at an instruction's start: one inside
-	 * another instruction would have to point into the segment by chance, and then there are
-	 * two answers and none is given.
+	 * another instruction would have to point into the segment by chance.
 	 */
 	for (size_t i = 0; i < bytes; i += step) {
 		uint64_t target;
@@ -115,14 +127,14 @@ int dlp_insn_forward_target(uint16_t machine, const uint8_t *code, size_t bytes,
 		if (!call_at(machine, code + i, bytes - i, &rel))
 			continue;
 		target = addr + i + (uint64_t)rel;
-		if (target < lo || target >= hi || (target >= addr && target < addr + bytes))
+		if (target < lo || target >= hi || (target >= addr && target < addr + bytes) ||
+		    has(ret, cnt, target))
 			continue;
-		if (found && target != *ret)
-			return -ENOTUNIQ;
-		*ret = target;
-		found = true;
+		if (cnt == max)
+			return -E2BIG;
+		ret[cnt++] = target;
 	}
-	return found ? 0 : -ENOENT;
+	return (int)cnt;
 }
 
 bool dlp_insn_same_code(uint16_t machine, const uint8_t *file, const uint8_t *memory, size_t bytes)

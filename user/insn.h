@@ -35,11 +35,11 @@ bool dlp_insn_is_fast(uint16_t machine, const uint8_t *code, size_t bytes);
 bool dlp_insn_is_prologue(uint16_t machine, const uint8_t *code, size_t bytes);
 
 /*
- * The one function a short forwarding function at virtual address `addr` calls. Candidates
- * outside [lo, hi) are not calls. 0, -ENOENT (none), -ENOTUNIQ (several), -ENOTSUP (machine).
+ * What a short function at virtual address `addr` may call, each once. Candidates outside [lo, hi)
+ * are not calls. Their number, at most `max`; -E2BIG (more) or -ENOTSUP (machine).
  */
-int dlp_insn_forward_target(uint16_t machine, const uint8_t *code, size_t bytes, uint64_t addr,
-			    uint64_t lo, uint64_t hi, uint64_t *ret);
+int dlp_insn_calls(uint16_t machine, const uint8_t *code, size_t bytes, uint64_t addr, uint64_t lo,
+		   uint64_t hi, uint64_t *ret, size_t max);
 
 /*
  * Whether memory shows the same code as the file, but for breakpoints and the call by which

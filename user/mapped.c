@@ -82,6 +82,29 @@ static bool same_file(const struct dlp_proc_map *a, const struct dlp_proc_map *b
 	       a->dev_minor == b->dev_minor && !strcmp(a->path, b->path);
 }
 
+/* What leads to the process's root. */
+static bool root_of(const struct dlp_process_view *view, char *buf, size_t size)
+{
+	int len = snprintf(buf, size, "%s/proc/%d/root", view->root, (int)view->pid);
+
+	return len > 0 && (size_t)len < size;
+}
+
+/*
+ * `path` as it is below the process's root, which `root` leads to. Paths in maps begin at our root,
+ * unless the process's is not below it (a container): after chroot(2) its own comes first in them.
+ */
+static const char *below_root(const char *root, const char *path)
+{
+	char own[PATH_MAX];
+	ssize_t len = readlink(root, own, sizeof(own) - 1);
+
+	if (len <= 0)
+		return path;
+	own[len] = '\0';
+	return has_prefix(path, own) && path[len] == '/' ? path + len : path;
+}
+
 /*
  * map_files comes first: it names the mapped inode itself, so that neither an upgrade on disk nor
  * a link planted in a container can put the probe into another file. It needs CAP_SYS_ADMIN or
@@ -90,6 +113,7 @@ static bool same_file(const struct dlp_proc_map *a, const struct dlp_proc_map *b
 static int choose_path(const struct dlp_process_view *view, const struct dlp_proc_map *map,
 		       char *path, size_t size)
 {
+	char root[PATH_MAX];
 	struct stat st;
 	int len;
 
@@ -97,7 +121,9 @@ static int choose_path(const struct dlp_process_view *view, const struct dlp_pro
 		       (int)view->pid, map->start, map->end);
 	if (len > 0 && (size_t)len < size && !stat(path, &st) && S_ISREG(st.st_mode))
 		return 0;
-	len = snprintf(path, size, "%s/proc/%d/root%s", view->root, (int)view->pid, map->path);
+	if (!root_of(view, root, sizeof(root)))
+		return -ENAMETOOLONG;
+	len = snprintf(path, size, "%s%s", root, below_root(root, map->path));
 	if (len < 0 || (size_t)len >= size)
 		return -ENAMETOOLONG;
 	if (stat(path, &st))
@@ -211,13 +237,12 @@ static int open_in_root(const struct dlp_process_view *view, const char *path)
 	char root[PATH_MAX];
 	long fd;
 
-	if (snprintf(root, sizeof(root), "%s/proc/%d/root", view->root, (int)view->pid) >=
-	    (int)sizeof(root))
+	if (!root_of(view, root, sizeof(root)))
 		return -ENAMETOOLONG;
 	dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -errno;
-	fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	fd = syscall(SYS_openat2, dir, below_root(root, path), &how, sizeof(how));
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -28,8 +28,14 @@
 /* An operator of 2.0 whose C++ entry every build exports */
 #define SINCE_2_0 "_ZN2at4_ops28scaled_dot_product_attention4callE"
 
-/* op's vector form is 0x1d2 to 0xbb8 bytes where it does the work, 0x3f where it forwards. */
+/*
+ * op's vector form is 0x1d2 to 0xbb8 bytes where it does the work, 0x3f where it forwards, 0x6c with
+ * a stack protector, whose end is a second call.
+ */
 #define FORWARDER_BYTES_MAX 0x80
+#define FORWARDER_CALLS_MAX 4
+/* endbr64 and the beginning of a push fit. */
+#define BEGIN_BYTES 8
 
 /* Which argument register holds the Python tuple: see dlp_config.op_args_param. */
 #define OP_VECTOR_ARGS 4
@@ -156,29 +162,41 @@ static int select_new(struct dlp_probe_sources *sources, struct dlp_target *targ
 	return 0;
 }
 
+/* Neither an entry of the PLT (__stack_chk_fail's) nor what some e8 byte points to by chance. */
+static bool begins_function(const struct dlp_elf *elf, uint64_t addr)
+{
+	uint8_t begin[BEGIN_BYTES];
+
+	return !dlp_elf_read_addr(elf, addr, begin, sizeof(begin)) &&
+	       dlp_insn_is_prologue(elf->machine, begin, sizeof(begin));
+}
+
 /* The function that a stripped forwarder calls, as a file offset. */
 static int follow_forwarder(const struct dlp_elf *elf, const struct dlp_elf_sym *forwarder,
 			    uint64_t *ret)
 {
 	const Elf64_Phdr *text = dlp_elf_segment(elf, forwarder->addr, PF_X);
-	uint8_t code[FORWARDER_BYTES_MAX], begin[4];
-	uint64_t addr;
-	int err;
+	uint64_t called[FORWARDER_CALLS_MAX], addr = 0;
+	uint8_t code[FORWARDER_BYTES_MAX];
+	int cnt, err;
 
 	if (!text || !forwarder->size || forwarder->size > sizeof(code))
 		return -EBADMSG;
 	err = dlp_elf_read(elf, forwarder->offset, code, forwarder->size);
-	if (!err)
-		err = dlp_insn_forward_target(elf->machine, code, forwarder->size, forwarder->addr,
-					      text->p_vaddr, text->p_vaddr + text->p_filesz, &addr);
-	if (!err)
-		err = dlp_elf_addr_to_off(elf, addr, PF_X, ret);
-	if (!err)
-		err = dlp_elf_read_addr(elf, addr, begin, sizeof(begin));
 	if (err)
 		return err;
-	/* every such function seen begins so: anything else is not its beginning */
-	return dlp_insn_is_prologue(elf->machine, begin, sizeof(begin)) ? 0 : -ENOENT;
+	cnt = dlp_insn_calls(elf->machine, code, forwarder->size, forwarder->addr, text->p_vaddr,
+			     text->p_vaddr + text->p_filesz, called, DLP_ARRAY_SIZE(called));
+	for (int i = 0; i < cnt; i++) {
+		if (!begins_function(elf, called[i]))
+			continue;
+		if (addr)
+			return -ENOTUNIQ;
+		addr = called[i];
+	}
+	if (cnt < 0)
+		return cnt == -E2BIG ? -ENOTUNIQ : cnt;
+	return addr ? dlp_elf_addr_to_off(elf, addr, PF_X, ret) : -ENOENT;
 }
 
 /* B, 1.12 and 1.13, and later builds that hide what A needs. */
@@ -195,6 +213,7 @@ static int select_op(struct dlp_probe_sources *sources, struct dlp_target *targe
 			      "differently");
 	target->op_exit_delta = new_ops ? 1 : 2;
 	target->str_data_off = dlp_version_at_least(&target->python, 3, 12) ? 40 : 48;
+	target->tuple_item_off = dlp_version_at_least(&target->python, 3, 14) ? 32 : 24;
 	err = dlp_elf_find(mapped->elf, DLP_ELF_FUNC, DLP_ELF_PREFIX, OP_VECTOR, &vector);
 	if (err)
 		return refuse_symbol(sources, mapped, what, err);

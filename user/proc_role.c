@@ -229,6 +229,20 @@ int dlp_proc_trainer_of(const char *root, pid_t pid, bool names_workers, pid_t *
 	return 0;
 }
 
+pid_t dlp_proc_forkserver_of(const char *root, pid_t pid)
+{
+	_cleanup_free_ struct process *process = malloc(sizeof(*process));
+	_cleanup_free_ struct process *parent = malloc(sizeof(*parent));
+
+	if (!process || !parent || read_process(root, pid, process) || !runs_forkserver(process) ||
+	    read_process(root, process->stat.ppid, parent))
+		return 0;
+	/* what it starts is its fork */
+	if (is_fork_of(process, parent) || !dlp_proc_has_torch(root, process->stat.ppid))
+		return 0;
+	return process->stat.ppid;
+}
+
 pid_t dlp_proc_near_with_torch(const char *root, pid_t pid)
 {
 	_cleanup_free_ struct process *process = malloc(sizeof(*process));

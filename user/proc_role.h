@@ -22,6 +22,12 @@ int dlp_proc_role(const char *root, pid_t trainer, pid_t pid, enum dlp_proc_role
 int dlp_proc_trainer_of(const char *root, pid_t pid, bool names_workers, pid_t *ret_trainer);
 
 /*
+ * Whose workers `pid` starts as multiprocessing's fork server; 0: it is none. From Python 3.14 on it
+ * imports the main module first, and torch with that.
+ */
+pid_t dlp_proc_forkserver_of(const char *root, pid_t pid);
+
+/*
  * The process that was probably meant instead of `pid`, which has not loaded torch: its parent
  * (then `pid` is a helper of the job), or one below it that is no worker (then it is a launcher
  * or a shell). 0: none.

@@ -51,6 +51,7 @@ static void configure(struct dlp_session *session, const struct dlp_kernel_facts
 	cfg->op_args_param = target->op_args_param;
 	cfg->op_exit_delta = target->op_exit_delta;
 	cfg->str_data_off = target->str_data_off;
+	cfg->tuple_item_off = target->tuple_item_off;
 	cfg->long_wait_ns = session->opts.long_wait_ns;
 	if (session->opts.getnext)
 		cfg->getnext = *session->opts.getnext;

@@ -242,9 +242,13 @@ static int open_files(struct inspection *in)
 static int refuse_worker(struct inspection *in)
 {
 	struct dlp_target *target = in->target;
-	pid_t trainer;
+	pid_t trainer = dlp_proc_forkserver_of(in->sources.view.root, target->pid);
 	int err;
 
+	if (trainer)
+		return fail(in->failure, DLP_TARGET_IS_WORKER,
+			    "pid %d is the fork server of pid %d: use --pid %d", (int)target->pid,
+			    (int)trainer, (int)trainer);
 	err = dlp_proc_trainer_of(in->sources.view.root, target->pid,
 				  dlp_version_at_least(&target->torch, 2, 5), &trainer);
 	if (err)

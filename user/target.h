@@ -73,6 +73,7 @@ struct dlp_target {
 	uint32_t op_args_param;	/* B: 4 = rcx, 5 = r8 */
 	uint32_t op_exit_delta;	/* B: 1 or 2 */
 	uint32_t str_data_off;	/* B: 48, from Python 3.12 on 40 */
+	uint32_t tuple_item_off; /* B: 24, from Python 3.14 on 32 */
 	struct dlp_probe probe[DLP_PROBES_MAX];
 	size_t probe_cnt;
 	/* When a probe point was not found: one line why, "" = it was. */
@@ -89,7 +90,7 @@ enum dlp_target_err {
 	DLP_TARGET_NO_TORCH,	/* not loaded (yet) */
 	DLP_TARGET_TORCH_OLD,	/* no record_function in its loader (before 1.8) */
 	DLP_TARGET_NO_PROBE,	/* a torch without a usable probe point */
-	DLP_TARGET_IS_WORKER,	/* a DataLoader worker; trainer_pid says whose */
+	DLP_TARGET_IS_WORKER,	/* a DataLoader worker; trainer_pid says whose; 0: their server */
 	DLP_TARGET_KERNEL_THREAD,
 	DLP_TARGET_IO,		/* something could not be read; text says what */
 };

@@ -113,6 +113,7 @@ struct dlp_config {
 	__u32 op_exit_delta;	/* B: Symbol of the exit operator minus that of the enter one */
 	__u32 op_args_param;	/* B: which argument points to the tuple: 4 = rcx, 5 = r8 */
 	__u32 str_data_off;	/* B: offset of a compact ASCII str's data: 48, from 3.12 on 40 */
+	__u32 tuple_item_off;	/* B: offset of a tuple's first item: 24, from 3.14 on 32 */
 	__u32 ring_wakeup_bytes; /* wake the reader early when so much is unread */
 	__u32 has_block_io;	/* block_io_start exists: requests are followed from submission */
 	__u32 has_wait_events;	/* 0: long blocked intervals are not sent one by one */

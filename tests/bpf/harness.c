@@ -146,6 +146,7 @@ void bt_target_init(struct dlp_target *target, pid_t pid, const struct bt_setup 
 	target->op_args_param = setup->probes & BT_PROBE_OP5 ? 5 : 4;
 	target->op_exit_delta = setup->exit_delta ? setup->exit_delta : 1;
 	target->str_data_off = setup->str_data_off ? setup->str_data_off : 48;
+	target->tuple_item_off = setup->tuple_item_off ? setup->tuple_item_off : 24;
 	if (setup->gc_lo) {
 		target->gc.cnt = 1;
 		target->gc.range[0].hi = (uint32_t)(setup->gc_hi - setup->gc_lo);

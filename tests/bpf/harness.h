@@ -79,6 +79,7 @@ struct bt_setup {
 	uint64_t gil_lo, gil_hi;
 	const char *gc_lo, *gc_hi; /* code that counts as the garbage collector; NULL = none */
 	uint32_t str_data_off; /* 0 = 48 */
+	uint32_t tuple_item_off; /* 0 = 24 */
 	uint32_t exit_delta;   /* 0 = 1 */
 	const pid_t *more;     /* processes of the job that are there before the session */
 	size_t more_cnt;

@@ -46,10 +46,16 @@ const char *bt_self_path(void);
 void bt_enter(const char *label);
 void bt_exit(void);
 
-/* PyTupleObject with up to two items, as in CPython 3.8 to 3.14. */
+/* PyTupleObject with up to two items: at 24, or behind a hash at 32 (from 3.14 on). */
 struct bt_tuple {
 	uint64_t refcnt, type, size;
-	const void *item[2];
+	union {
+		const void *item[2];
+		struct {
+			int64_t hash;
+			const void *item[2];
+		} hashed;
+	};
 };
 
 /* Compact ASCII str; data at 48 (up to 3.11) or 40. */

@@ -83,6 +83,7 @@ static struct dlprof_bpf *open_form(const struct form *form)
 	cfg->op_args_param = form->args_param;
 	cfg->op_exit_delta = 1;
 	cfg->str_data_off = 48;
+	cfg->tuple_item_off = 24;
 	dlp_syscalls_configure(cfg);
 	bpf_map__set_autocreate(skel->maps.dlp_storage, form->storage);
 	bpf_map__set_autocreate(skel->maps.dlp_threads, !form->storage);

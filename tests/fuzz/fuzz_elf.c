@@ -51,7 +51,7 @@ static size_t elf_unpack(const uint8_t *data, size_t bytes, uint8_t *file)
 static void elf_look_at_code(const struct dlp_elf *elf, const struct dlp_elf_sym *sym)
 {
 	struct dlp_insn_entry entry;
-	uint64_t offset, target;
+	uint64_t offset, called[4];
 	uint8_t code[64];
 
 	/* a name must end inside, whatever the string table held */
@@ -63,8 +63,9 @@ static void elf_look_at_code(const struct dlp_elf *elf, const struct dlp_elf_sym
 	if (!dlp_insn_entry(elf->machine, code, sizeof(code), &entry) && entry.skip >= sizeof(code))
 		abort();
 	(void)dlp_insn_is_fast(elf->machine, code, sizeof(code));
-	(void)dlp_insn_forward_target(elf->machine, code, sizeof(code), sym->addr, 0, UINT64_MAX,
-				      &target);
+	if (dlp_insn_calls(elf->machine, code, sizeof(code), sym->addr, 0, UINT64_MAX, called,
+			   DLP_ARRAY_SIZE(called)) > (int)DLP_ARRAY_SIZE(called))
+		abort();
 }
 
 /* What the sampler halves its way through must be in order. */

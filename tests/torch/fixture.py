@@ -154,17 +154,24 @@ def file_offset(segments, addr):
 
 
 def called_by(path, addr, size):
-    """The one function that a forwarder calls or jumps to, other than through the PLT."""
+    """{address: whether it is in the PLT} of what a forwarder calls."""
     objdump = os.environ.get("OBJDUMP", "objdump")
     text = run(objdump, "-d", f"--start-address={addr:#x}", f"--stop-address={addr + size:#x}", path)
-    targets = {int(hit, 16) for hit in re.findall(r"\t(?:call|bl)q?\s+([0-9a-f]+)", text)}
+    return {int(hit, 16): "@plt" in name
+            for hit, name in re.findall(r"\t(?:call|bl)q?\s+([0-9a-f]+) <(.*)>", text)}
+
+
+def forwarded(called):
+    """The one function among them."""
+    targets = [addr for addr, in_plt in called.items() if not in_plt]
     if len(targets) != 1:
-        raise SystemExit(f"the forwarder calls {[hex(t) for t in targets]}:\n{text}")
-    return targets.pop()
+        raise SystemExit(f"the forwarder calls {[hex(t) for t in targets]}")
+    return targets[0]
 
 
 def answers(path):
-    """{what: file offset}, and the forwarder's target where there is a forwarder."""
+    """{what: file offset}, and the forwarder's target where there is a forwarder; and the places of
+    all that this calls."""
     segments, found = list(load_segments(path)), {}
     for line in run("readelf", "-sW", path).splitlines():
         fields = line.split()
@@ -173,12 +180,13 @@ def answers(path):
         for what, prefix in ANSWERS.items():
             if fields[7].startswith(prefix):
                 found[what] = (int(fields[1], 16), int(fields[2], 0))
-    places = {what: file_offset(segments, addr) for what, (addr, _) in found.items()}
+    places, called = {what: file_offset(segments, addr) for what, (addr, _) in found.items()}, {}
     if "op_vector" in found and found["op_vector"][1] < FORWARDER_BYTES:
-        places["op_forwarded"] = file_offset(segments, called_by(path, *found["op_vector"]))
+        called = called_by(path, *found["op_vector"])
+        places["op_forwarded"] = file_offset(segments, forwarded(called))
         # it does none of the work
         del places["op_vector"]
-    return places
+    return places, {(file_offset(segments, addr), CODE_BYTES) for addr in called}
 
 
 def write_answers(path, name, found):
@@ -217,10 +225,11 @@ def make(name, path, short, out, strip, folder):
     tables = {SHT_DYNSYM: list(library.symbols(SHT_DYNSYM)), SHT_SYMTAB: list(library.symbols(SHT_SYMTAB))}
     if not tables[SHT_SYMTAB]:
         del tables[SHT_SYMTAB]
+    found, called = answers(path)
     # the code of a function that has lost its name is still there
-    places = set(code_places(library, kept))
+    places = {*code_places(library, kept), *called}
     write_fixture(os.path.join(out, f"{name}-{short}.gz"), *pieces_of(library, tables, places))
-    return answers(path)
+    return found
 
 
 def main():

@@ -6,14 +6,18 @@ replaced by libraries of the same names whose functions all say that there is no
 """
 import glob
 import os
+import platform
 import re
 import shutil
 import subprocess
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.join(ROOT, "tests/torch")
 FOLDER = os.path.join(ROOT, "build/venv-torch")
-RELEASES = os.path.join(ROOT, "tests/torch/releases")
+RELEASES = os.path.join(HERE, "releases")
+FETCH_ROOT = os.path.join(ROOT, "tests/vm/fetch-root.sh")
+DEBIAN_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 NEED_BYTES = 6 << 30  # a wheel and what it unpacks to
 LIBRARIES = ("libtorch_cpu.so", "libtorch_python.so")
 PLAIN = "libdlprof_standin.so"
@@ -38,8 +42,14 @@ def run(*command, **more):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
 
 
+def why_not(*python):
+    """What is wrong with its torch, in a line; "": nothing."""
+    tried = run(*python, "-c", "import torch, torch.utils.data")
+    return (tried.stdout.strip().splitlines() or ["?"])[-1] if tried.returncode else ""
+
+
 def works(python):
-    return run(python, "-c", "import torch, torch.utils.data").returncode == 0
+    return not why_not(python)
 
 
 def find_python(version):
@@ -185,9 +195,27 @@ def provide(name, wanted, version):
     os.makedirs(FOLDER, exist_ok=True)
     try:
         make(folder, name, wanted, version)
-        if not works(python):
-            raise Missing(run(python, "-c", "import torch").stdout.strip().splitlines()[-1])
+        why = why_not(python)
+        if why:
+            raise Missing(why)
     except Missing:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return python
+
+
+# ---- other systems' files --------------------------------------------------------------------
+def provide_root(suite, python, folders):
+    """The words that start that Python of a Debian suite, in whose root these folders are, too."""
+    machine = platform.machine()
+    fetched = run(FETCH_ROOT, suite, DEBIAN_MACHINES.get(machine, machine))
+    said = fetched.stdout.strip().splitlines() or ["?"]
+    if fetched.returncode:
+        raise Missing(f"files of Debian {suite}: {said[-1]}")
+    # its modules are compiled once, when they are imported here, and kept
+    words = ["unshare", "--mount", os.path.join(HERE, "in-root.sh"), said[-1], *folders, "--",
+             "env", "-u", "PYTHONDONTWRITEBYTECODE"]
+    why = why_not(*words, python)
+    if why:
+        raise Missing(f"{python} of Debian {suite}: {why}")
+    return words

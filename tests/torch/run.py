@@ -6,7 +6,8 @@ with what the job itself measured: every GetNext, the exposed wait, the worker o
 usage: run.py [--tool build/dlprof-bpf] [NAME...]
 
 Prints TAP and at the end the table. Needs root. Releases are installed with pip into
-build/venv-torch (some 2 GB each) and stay there; one that cannot be had is skipped, with its reason.
+build/venv-torch (some 2 GB each) and stay there, Debian's other suites in the cache of tests/vm; one
+that cannot be had is skipped, with its reason.
 """
 import argparse
 import os
@@ -76,21 +77,34 @@ class Release:
         self.name, self.wanted, self.version = name, wanted, version
         self.is_kernel = name.endswith("-jupyter")
         self.python = self.session = None
+        self.prefix = ()
         self.row = {"release": name}
         rows.append(self.row)
+
+    def provide(self, env):
+        """Its Python, and what that is started by."""
+        kind, _, suite = self.wanted.partition(":")
+        if self.python:
+            return
+        if kind == "root":
+            self.prefix = install.provide_root(suite, self.version,
+                                               [env.folder, os.path.dirname(HERE)])
+            self.python = self.version
+        else:
+            self.python = install.provide(self.name, self.wanted, self.version)
 
     def start(self, env):
         """The process for jobs; that it cannot be had is remembered."""
         if "why" in self.row:
             raise harness.Skip(self.row["why"])
         try:
-            self.python = self.python or install.provide(self.name, self.wanted, self.version)
+            self.provide(env)
         except install.Missing as e:
             self.row["why"] = str(e)
             raise harness.Skip(e) from None
         if not self.session or not self.session.alive():
             start = {"start": [os.path.join(HERE, "kernel.py")]} if self.is_kernel else {}
-            self.session = env.new_session(self.python, **start)
+            self.session = env.new_session(self.python, self.prefix, **start)
             if self.is_kernel:
                 self.session.pid = self.session.own_pid
         self.row.update({"torch": self.session.torch, "Python": self.session.python})

@@ -23,6 +23,7 @@ void fake_map(const struct tree *tree, int pid, struct elf_build *build,
 	      const struct elf_build_sym *sym, size_t cnt, const char *path, uint64_t addr,
 	      unsigned int flags)
 {
+	const char *root = flags & FAKE_CHROOTED ? tree_path(tree, "rootfs") : "";
 	char file[512], maps[64], name[128];
 	unsigned long long inode;
 	struct stat st;
@@ -52,18 +53,18 @@ void fake_map(const struct tree *tree, int pid, struct elf_build *build,
 	out = fopen(tree_path(tree, "%s", maps), "a");
 	if (!out)
 		abort();
-	fprintf(out, "%llx-%llx r-%cp %llx 08:01 %llu %s%s\n", (unsigned long long)addr,
+	fprintf(out, "%llx-%llx r-%cp %llx 08:01 %llu %s%s%s\n", (unsigned long long)addr,
 		(unsigned long long)(addr + ELF_PART_BYTES), flags & FAKE_NO_CODE ? '-' : 'x',
-		(unsigned long long)ELF_TEXT_OFF, inode, path,
+		(unsigned long long)ELF_TEXT_OFF, inode, root, path,
 		flags & FAKE_DELETED ? " (deleted)" : "");
 	/* a page of it is executable all the same: the library is loaded */
 	if (flags & FAKE_NO_CODE)
-		fprintf(out, "%llx-%llx r-xp 0 08:01 %llu %s\n",
+		fprintf(out, "%llx-%llx r-xp 0 08:01 %llu %s%s\n",
 			(unsigned long long)addr + 0x100000, (unsigned long long)addr + 0x101000,
-			inode, path);
-	fprintf(out, "%llx-%llx rw-p %llx 08:01 %llu %s\n", (unsigned long long)addr + 0x200000,
+			inode, root, path);
+	fprintf(out, "%llx-%llx rw-p %llx 08:01 %llu %s%s\n", (unsigned long long)addr + 0x200000,
 		(unsigned long long)(addr + 0x200000 + ELF_PART_BYTES),
-		(unsigned long long)ELF_DATA_OFF, inode, path);
+		(unsigned long long)ELF_DATA_OFF, inode, root, path);
 	if (fclose(out))
 		abort();
 }

@@ -46,6 +46,7 @@
 #define FAKE_OTHER_INODE (1u << 1)  /* the path now names another file */
 #define FAKE_DELETED (1u << 2)	    /* the path names nothing */
 #define FAKE_NO_CODE (1u << 3)	    /* its code is not mapped for execution */
+#define FAKE_CHROOTED (1u << 4)	    /* the path is as we see it, outside of the target's root */
 
 /* The first byte of a fake's functions: of a push or, on arm64, a nop. None of it runs. */
 #define FAKE_INSN (DLP_ARCH_MACHINE == EM_AARCH64 ? 0x1f : 0x55)

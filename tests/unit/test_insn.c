@@ -104,37 +104,46 @@ static const uint8_t forwarder[] = {
 	0xd8, 0xfa, 0xff, 0xff, 0x58, 0x48, 0x89, 0xd8, 0x5a, 0x5b, 0xc3,
 };
 
-static int target_of(const uint8_t *code, size_t bytes, uint64_t *ret)
+#define CALLS_MAX 2
+static uint64_t called[CALLS_MAX];
+
+static int calls_of(const uint8_t *code, size_t bytes)
 {
-	return dlp_insn_forward_target(X86, code, bytes, 0xb154b0, 0x32a000, 0x1400000, ret);
+	memset(called, 0, sizeof(called));
+	return dlp_insn_calls(X86, code, bytes, 0xb154b0, 0x32a000, 0x1400000, called, CALLS_MAX);
 }
 
-static void forwarders_are_followed(void **state)
+static void calls_are_found(void **state)
 {
 	uint8_t code[sizeof(forwarder)];
-	uint64_t target = 0;
 
 	(void)state;
 	memcpy(code, forwarder, sizeof(code));
-	assert_int_equal(target_of(code, sizeof(code), &target), 0);
-	assert_int_equal(target, 0xb14fc0);
+	assert_int_equal(calls_of(code, sizeof(code)), 1);
+	assert_int_equal(called[0], 0xb14fc0);
 	/* cut inside the call */
-	assert_int_equal(target_of(code, 0x35, &target), -ENOENT);
-	/* the same function called again is one target, another one is two */
+	assert_int_equal(calls_of(code, 0x35), 0);
+	/* the same function called again is one, another one is two, and then there is no room */
 	code[0] = 0xe8;
 	memcpy(code + 1, "\x0b\xfb\xff\xff", 4);
-	assert_int_equal(target_of(code, sizeof(code), &target), 0);
-	assert_int_equal(target, 0xb14fc0);
+	assert_int_equal(calls_of(code, sizeof(code)), 1);
+	assert_int_equal(called[0], 0xb14fc0);
 	code[1]++;
-	assert_int_equal(target_of(code, sizeof(code), &target), -ENOTUNIQ);
+	assert_int_equal(calls_of(code, sizeof(code)), 2);
+	assert_int_equal(called[0], 0xb14fc1);
+	assert_int_equal(called[1], 0xb14fc0);
+	code[8] = 0xe8;
+	memcpy(code + 9, "\x00\xfb\xff\xff", 4);
+	assert_int_equal(calls_of(code, sizeof(code)), -E2BIG);
+	code[8] = 0x90;
 	/* an e8 that is no call points out of the code */
 	memcpy(code + 1, "\xff\xff\xff\x7f", 4);
-	assert_int_equal(target_of(code, sizeof(code), &target), 0);
+	assert_int_equal(calls_of(code, sizeof(code)), 1);
 	/* or into the function itself */
 	memcpy(code + 1, "\x01\x00\x00\x00", 4);
-	assert_int_equal(target_of(code, sizeof(code), &target), 0);
-	assert_int_equal(target, 0xb14fc0);
-	assert_int_equal(dlp_insn_forward_target(EM_RISCV, code, sizeof(code), 0, 0, 1, &target),
+	assert_int_equal(calls_of(code, sizeof(code)), 1);
+	assert_int_equal(called[0], 0xb14fc0);
+	assert_int_equal(dlp_insn_calls(EM_RISCV, code, sizeof(code), 0, 0, 1, called, CALLS_MAX),
 			 -ENOTSUP);
 }
 
@@ -145,31 +154,31 @@ static const uint32_t arm64_forwarder[] = {
 	0x97ffff72, 0xaa1303e0, 0xf9400bf3, 0xa8c37bfd, 0xd65f03c0,
 };
 
-static int arm64_target_of(const uint32_t *code, size_t bytes, uint64_t *ret)
+static int arm64_calls_of(const uint32_t *code, size_t bytes)
 {
-	return dlp_insn_forward_target(EM_AARCH64, (const uint8_t *)code, bytes, 0xd2d9f0, 0x500000,
-				       0x1400000, ret);
+	memset(called, 0, sizeof(called));
+	return dlp_insn_calls(EM_AARCH64, (const uint8_t *)code, bytes, 0xd2d9f0, 0x500000,
+			      0x1400000, called, CALLS_MAX);
 }
 
-static void arm64_forwarders_are_followed(void **state)
+static void arm64_calls_are_found(void **state)
 {
 	uint32_t code[DLP_ARRAY_SIZE(arm64_forwarder)];
-	uint64_t target = 0;
 
 	(void)state;
 	memcpy(code, arm64_forwarder, sizeof(code));
-	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
-	assert_int_equal(target, 0xd2d7f0);
+	assert_int_equal(arm64_calls_of(code, sizeof(code)), 1);
+	assert_int_equal(called[0], 0xd2d7f0);
 	/* cut inside the call */
-	assert_int_equal(arm64_target_of(code, 58, &target), -ENOENT);
+	assert_int_equal(arm64_calls_of(code, 58), 0);
 	/* bl to another function; to the one before the segment; into itself */
 	code[13] = 0x97ffff72;
-	assert_int_equal(arm64_target_of(code, sizeof(code), &target), -ENOTUNIQ);
+	assert_int_equal(arm64_calls_of(code, sizeof(code)), 2);
 	code[13] = 0x96000000;
-	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
+	assert_int_equal(arm64_calls_of(code, sizeof(code)), 1);
 	code[13] = 0x94000001;
-	assert_int_equal(arm64_target_of(code, sizeof(code), &target), 0);
-	assert_int_equal(target, 0xd2d7f0);
+	assert_int_equal(arm64_calls_of(code, sizeof(code)), 1);
+	assert_int_equal(called[0], 0xd2d7f0);
 }
 
 static bool begins(uint16_t machine, uint32_t insn)
@@ -180,8 +189,12 @@ static bool begins(uint16_t machine, uint32_t insn)
 static void beginnings_of_functions(void **state)
 {
 	(void)state;
-	assert_true(begins(X86, 0xe5894855));	      /* push %rbp; mov %rsp,%rbp */
-	assert_false(begins(X86, 0x08ec8348));	      /* sub $8,%rsp */
+	assert_true(begins(X86, 0xe5894855));  /* push %rbp; mov %rsp,%rbp */
+	assert_false(begins(X86, 0x08ec8348)); /* sub $8,%rsp */
+	assert_true(dlp_insn_is_prologue(X86, (const uint8_t *)ENDBR "\x55", 5));
+	assert_false(dlp_insn_is_prologue(X86, (const uint8_t *)ENDBR "\xff\x25", 6));
+	assert_false(dlp_insn_is_prologue(X86, (const uint8_t *)ENDBR, 4));
+	assert_false(begins(X86, 0xaa0225ff));	      /* jmp *0x13daa02(%rip), of the PLT */
 	assert_true(begins(EM_AARCH64, 0xa9b17bfd));  /* stp x29, x30, [sp, #-240]! */
 	assert_true(begins(EM_AARCH64, 0xd10803ff));  /* sub sp, sp, #0x200 */
 	assert_true(begins(EM_AARCH64, 0xd503233f));  /* paciasp */
@@ -221,8 +234,8 @@ int main(void)
 		cmocka_unit_test(entries),
 		cmocka_unit_test(no_code_is_no_entry),
 		cmocka_unit_test(arm64_entries),
-		cmocka_unit_test(forwarders_are_followed),
-		cmocka_unit_test(arm64_forwarders_are_followed),
+		cmocka_unit_test(calls_are_found),
+		cmocka_unit_test(arm64_calls_are_found),
 		cmocka_unit_test(beginnings_of_functions),
 		cmocka_unit_test(traces_of_other_probes_are_tolerated),
 	};

@@ -191,6 +191,7 @@ static void torch_1_13_dispatches_operators(void **state)
 		assert_int_equal(target.op_args_param, 4);
 		assert_int_equal(target.op_exit_delta, 2);
 		assert_int_equal(target.str_data_off, 48);
+		assert_int_equal(target.tuple_item_off, 24);
 	}
 }
 
@@ -208,21 +209,56 @@ static void hidden_pair_falls_back_to_operators(void **state)
 	assert_int_equal(target.op_args_param, 5);
 	assert_int_equal(target.op_exit_delta, 1);
 	assert_int_equal(target.str_data_off, 40);
+	assert_int_equal(target.tuple_item_off, 24);
+}
+
+static void put_call(uint32_t at, uint32_t to)
+{
+	const uint32_t rel = to - (at + 5);
+
+	build.text[at] = 0xe8;
+	memcpy(build.text + at + 1, &rel, sizeof(rel));
 }
 
 static void stripped_forwarders_are_decoded(void **state)
 {
-	const int32_t rel = 0x600 - (0x533 + 5);
-
 	(void)state;
 	needs_x86();
 	map(cpu_new, 1, FAKE_TORCH_CPU, CPU_ADDR, 0);
-	build.text[0x533] = 0xe8;
-	memcpy(build.text + 0x534, &rel, sizeof(rel));
+	put_call(0x533, 0x600);
 	map(python_new, 2, FAKE_TORCH_PYTHON, PYTHON_ADDR, 0);
 	assert_int_equal(scope("2.14.1"), 0);
 	check(0, DLP_PROBE_SCOPE_OP, "libtorch_python.so", 0x600);
 	assert_int_equal(target.op_args_param, 5);
+}
+
+/* Debian's: functions begin with endbr64, and another call leads to __stack_chk_fail in the PLT. */
+static void hardened_forwarders_are_decoded(void **state)
+{
+	(void)state;
+	needs_x86();
+	map(cpu_new, 1, FAKE_TORCH_CPU, CPU_ADDR, 0);
+	put_call(0x520, 0x600);
+	put_call(0x533, 0x700);
+	memcpy(build.text + 0x600, "\xf3\x0f\x1e\xfa\x55", 5);
+	memcpy(build.text + 0x700, "\xff\x25\x02\xaa\x3d\x01\x68", 7);
+	map(python_new, 2, FAKE_TORCH_PYTHON, PYTHON_ADDR, 0);
+	assert_true(dlp_version_parse("3.14.8", &target.python));
+	assert_int_equal(scope("2.14.1"), 0);
+	check(0, DLP_PROBE_SCOPE_OP, "libtorch_python.so", 0x604);
+	assert_int_equal(target.tuple_item_off, 32);
+}
+
+static void a_forwarder_to_two_is_not_probed(void **state)
+{
+	(void)state;
+	needs_x86();
+	map(cpu_new, 1, FAKE_TORCH_CPU, CPU_ADDR, 0);
+	put_call(0x520, 0x600);
+	put_call(0x533, 0x700);
+	map(python_new, 2, FAKE_TORCH_PYTHON, PYTHON_ADDR, 0);
+	assert_int_equal(scope("2.14.1"), -1);
+	assert_non_null(strstr(failure.text, "several functions"));
 }
 
 static void a_forwarder_without_target_is_not_probed(void **state)
@@ -532,6 +568,8 @@ int main(void)
 		TEST(torch_1_13_dispatches_operators),
 		TEST(hidden_pair_falls_back_to_operators),
 		TEST(stripped_forwarders_are_decoded),
+		TEST(hardened_forwarders_are_decoded),
+		TEST(a_forwarder_to_two_is_not_probed),
 		TEST(a_forwarder_without_target_is_not_probed),
 		TEST(torch_1_10_needs_its_symbols),
 		TEST(stripped_torch_1_10_is_refused),

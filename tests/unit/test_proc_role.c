@@ -114,6 +114,22 @@ static void workers_know_their_trainer(void **state)
 		assert_int_equal(trainer_of(none[i], false), 0);
 }
 
+/* Not what the server starts, nor a server whose parent has no torch. */
+static void fork_servers_know_their_parent(void **state)
+{
+	static const pid_t none[] = { 50, 100, 110, 112, 113, 121, 122, 190, 999 };
+
+	(void)state;
+	add_job();
+	add(180, 100, "python", "python|prepare.py");
+	add(190, 180, "python", FORKSERVER);
+	assert_int_equal(dlp_proc_forkserver_of(tree.path, 120), 100);
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(none); i++)
+		assert_int_equal(dlp_proc_forkserver_of(tree.path, none[i]), 0);
+	with_torch(180);
+	assert_int_equal(dlp_proc_forkserver_of(tree.path, 190), 180);
+}
+
 /* A dataset that forks: its children have their worker's name and command line. */
 static void forks_of_workers_are_none(void **state)
 {
@@ -249,6 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(roles_in_a_job),
 		TEST(workers_know_their_trainer),
+		TEST(fork_servers_know_their_parent),
 		TEST(forks_of_workers_are_none),
 		TEST(ranks_are_no_workers),
 		TEST(what_was_meant_is_found_near),

@@ -336,6 +336,22 @@ static void workers_are_sent_to_their_trainer(void **state)
 		"4242");
 }
 
+/* Python 3.14's has loaded torch. */
+static void fork_servers_are_sent_to_their_trainer(void **state)
+{
+	(void)state;
+	add(PID, 1, "python", TRAIN);
+	map_python(PID);
+	map_torch(PID, "2.13.0", 0);
+	add(4243, PID, "python",
+	    "python|-c|from multiprocessing.forkserver import main; main(8, 9, ['__main__'])");
+	map_python(4243);
+	map_torch(4243, "2.13.0", 0);
+	refused(4243, DLP_TARGET_IS_WORKER,
+		"pid 4243 is the fork server of pid 4242: use --pid 4242");
+	assert_int_equal(failure.trainer_pid, 0);
+}
+
 static void replaced_files_are_not_probed(void **state)
 {
 	(void)state;
@@ -365,6 +381,20 @@ static void the_mapped_inode_is_preferred(void **state)
 	assert_string_equal(target.probe[0].path,
 			    tree_path(&tree, "proc/4242/map_files/10000000-10002000"));
 	assert_string_equal(target.probe[0].shown, FAKE_TORCH_CPU);
+}
+
+/* A root made by chroot comes first in the names of its files. */
+static void files_below_another_root(void **state)
+{
+	(void)state;
+	add(PID, 1, "python", TRAIN);
+	map_python(PID);
+	map_torch(PID, "2.13.0", FAKE_CHROOTED);
+	if (open_target(PID))
+		fail_msg("%s", failure.text);
+	assert_string_equal(target.torch.text, "2.13.0");
+	assert_string_equal(target.probe[0].path,
+			    tree_path(&tree, "proc/4242/root" FAKE_TORCH_CPU));
 }
 
 static void damaged_files_are_said(void **state)
@@ -413,8 +443,10 @@ int main(void)
 		TEST(old_torch),
 		TEST(torch_without_its_main_library),
 		TEST(workers_are_sent_to_their_trainer),
+		TEST(fork_servers_are_sent_to_their_trainer),
 		TEST(replaced_files_are_not_probed),
 		TEST(the_mapped_inode_is_preferred),
+		TEST(files_below_another_root),
 		TEST(damaged_files_are_said),
 		TEST(what_may_not_be_read_is_denied),
 		TEST(a_real_process_that_is_no_python),

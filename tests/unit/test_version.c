@@ -248,6 +248,25 @@ static void version_files_stay_in_the_targets_root(void **state)
 	assert_int_equal(version.major, 0);
 }
 
+/* After chroot the paths that we see begin outside of the target's root. */
+static void version_files_behind_chroot(void **state)
+{
+	struct dlp_version version;
+	char names[256], package[200];
+
+	(void)state;
+	tree_text(&tree, "rootfs/v/torch/version.py", "__version__ = '2.6.0'\n");
+	(void)snprintf(package, sizeof(package), "%s", tree_path(&tree, "rootfs/v/torch"));
+	(void)snprintf(names, sizeof(names), "%s/_C.so", package);
+	torch_from(names, &version, package);
+	assert_string_equal(version.text, "2.6.0");
+	/* a folder outside whose name begins like that of the root */
+	tree_text(&tree, "rootfs/-v/torch/version.py", "__version__ = '9.9.9'\n");
+	(void)snprintf(names, sizeof(names), "%s/torch/_C.so", tree_path(&tree, "rootfs-v"));
+	torch_from(names, &version, "");
+	assert_int_equal(version.major, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -256,6 +275,7 @@ int main(void)
 		TEST(version_files_are_read),	    TEST(python_is_told_by_names),
 		TEST(the_symbol_beats_the_name),    TEST(free_threading_is_in_the_tag),
 		TEST(torch_is_told_by_its_package), TEST(version_files_stay_in_the_targets_root),
+		TEST(version_files_behind_chroot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# tests/vm/fetch-root.sh SUITE ARCH: a folder with Debian's files of another machine, and prints its
-# name: what the tests there are linked with and run with, and a Python with torch. Packages are
-# unpacked, not installed. Kept in the cache; some 240 MB come over the network, 1.1 GB stay.
+# tests/vm/fetch-root.sh SUITE ARCH: a folder with Debian's files of another machine or suite, and
+# prints its name: what the tests there are linked with and run with, and a Python with torch.
+# Packages are unpacked, not installed. Kept in the cache; some 240 MB come over the network, 1.1 GB
+# stay.
 set -euo pipefail
 # shellcheck source=tests/vm/apt.sh
 . "$(dirname "$0")/apt.sh"
