@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # Runs the tests and counts each one: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|
-# integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm|torch]... (default: all but
-# the last seven, which take long).
+# vm-short|integration|scenarios-short|scenarios|robust|release|valgrind|vm|torch]... (default: all but
+# the last six, which take long).
 # Prints the output of what failed and the reason of what was skipped; the last line is
 # "N passed, N failed, N skipped". Ends with 1 when anything failed or nothing ran. Full output of
 # every program: build/test-logs/.
@@ -404,13 +404,13 @@ tier_vm_short() {
 }
 
 tiers=("$@")
-[ $# -gt 0 ] || tiers=(lint unit valgrind-short fuzz-short package bpf integration scenarios-short)
+[ $# -gt 0 ] || tiers=(lint unit valgrind-short fuzz-short package bpf vm-short integration scenarios-short)
 for tier in "${tiers[@]}"; do
 	case $tier in
-	lint | unit | valgrind-short | fuzz-short | package | bpf | integration) ;;
-	scenarios-short | scenarios | robust | release | valgrind | vm-short | vm | torch) ;;
+	lint | unit | valgrind-short | fuzz-short | package | bpf | vm-short | integration) ;;
+	scenarios-short | scenarios | robust | release | valgrind | vm | torch) ;;
 	*)
-		say 'usage: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|integration|scenarios-short|scenarios|robust|release|valgrind|vm-short|vm|torch]...'
+		say 'usage: tests/run.sh [lint|unit|valgrind-short|fuzz-short|package|bpf|vm-short|integration|scenarios-short|scenarios|robust|release|valgrind|vm|torch]...'
 		exit 2
 		;;
 	esac
