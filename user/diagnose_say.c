@@ -28,6 +28,28 @@ struct words {
 	char text[240];
 };
 
+/* Steps of the training, as far as torch marks them. */
+static uint64_t optimizer_steps(const struct dlp_model *model)
+{
+	static const char label[] = "Optimizer.step#";
+	uint64_t cnt = 0;
+
+	for (size_t i = 0; i < model->stage_cnt; i++) {
+		const struct dlp_stage *stage = &model->stages[i];
+
+		if (!stage->worker && !strncmp(stage->label, label, sizeof(label) - 1))
+			cnt += stage->sum.cnt;
+	}
+	return cnt;
+}
+
+/* It trains, and no loader that we know gives it batches. */
+static bool is_fed_elsewhere(const struct dlp_facts *facts)
+{
+	return !facts->loader && !facts->calls &&
+	       (double)optimizer_steps(facts->model) >= LIMIT(STEPS_UNFED);
+}
+
 static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	if (isnan(facts->exposed) && facts->calls)
@@ -35,6 +57,11 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 		    "The training thread's time could not be measured in these %.1f s (%llu "
 		    "GetNext calls seen): no verdict.",
 		    facts->window_s, (unsigned long long)facts->calls);
+	else if (is_fed_elsewhere(facts))
+		SAY(verdict,
+		    "The optimizer made %llu steps, but no batch came out of a PyTorch DataLoader: the "
+		    "job has another loader, whose waits are seen only in a scope named with --getnext.",
+		    (unsigned long long)optimizer_steps(facts->model));
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",
 		    facts->window_s);
@@ -395,6 +422,12 @@ static const struct dlp_advice look_closer = {
 	"If no part takes as long as the wait, it passes outside the marked ones.",
 };
 
+static const struct dlp_advice name_scope = {
+	"Put the next() of the job's own loader into a record_function scope, and give its label "
+	"with --getnext.",
+	"If batches/s then differs from the rate of steps, the scope is not around every batch.",
+};
+
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cause_info *info = dlp_cause_info(verdict->cause);
@@ -420,8 +453,11 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		break;
 	}
 	dlp_say_evidence(facts, verdict);
-	if (verdict->bottleneck == DLP_BN_INSUFFICIENT)
+	if (verdict->bottleneck == DLP_BN_INSUFFICIENT) {
+		if (is_fed_elsewhere(facts))
+			verdict->advice[verdict->advice_cnt++] = name_scope;
 		return;
+	}
 	if (verdict->bottleneck == DLP_BN_DATA_LOADING && verdict->cause == DLP_CAUSE_NONE) {
 		verdict->advice[verdict->advice_cnt++] = look_closer;
 		return;

@@ -171,6 +171,37 @@ static void test_insufficient(void **state)
 	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
 }
 
+/* It trains, but no batch is seen: there is another loader than PyTorch's. */
+static void test_fed_elsewhere(void **state)
+{
+	struct dlp_stage stages[] = {
+		{ .label = "Optimizer.zero_grad#SGD.zero_grad", .sum.cnt = 100 },
+		{ .label = "Optimizer.step#SGD.step", .sum.cnt = 6 },
+		{ .label = "Optimizer.step#Adam.step", .sum.cnt = 3 },
+		{ .label = "Optimizer.step#SGD.step", .worker = true, .sum.cnt = 100 },
+	};
+
+	(void)state;
+	job_waits(&job, 0, DLP_ST_PIPE);
+	job.model.getnext_cnt = 0;
+	job.model.loader_cnt = 0;
+	job.model.stages = stages;
+	job.model.stage_cnt = DLP_ARRAY_SIZE(stages);
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_says("No batch");
+	stages[1].sum.cnt++;
+	judge();
+	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
+	assert_says("10 steps");
+	assert_says("--getnext");
+	/* the wait for a first batch is none of that */
+	job.model.loader_cnt = 1;
+	sums->calls = 0;
+	judge();
+	assert_says("No batch");
+}
+
 static void test_unmeasured(void **state)
 {
 	(void)state;
@@ -501,6 +532,7 @@ int main(void)
 		cmocka_unit_test_setup(test_startup_only, setup),
 		cmocka_unit_test_setup(test_none, setup),
 		cmocka_unit_test_setup(test_insufficient, setup),
+		cmocka_unit_test_setup(test_fed_elsewhere, setup),
 		cmocka_unit_test_setup(test_unmeasured, setup),
 		cmocka_unit_test_setup(test_empty_model, setup),
 		cmocka_unit_test_setup(test_thin_data, setup),
