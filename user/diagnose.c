@@ -24,8 +24,22 @@ static uint64_t cost_of(const struct dlp_loader_sums *sums)
 	return sums->getnext_ns + sums->init_ns + sums->teardown_ns;
 }
 
+/* Of a loader of the job's own nobody knows who makes the batches, but what its caller does is seen. */
+static bool works_inside(const struct dlp_loader *loader)
+{
+	static const enum dlp_state for_others[] = { DLP_ST_LOCK, DLP_ST_GIL, DLP_ST_PIPE,
+						     DLP_ST_IDLE, DLP_ST_OTHER };
+	uint64_t waited_ns = 0, total_ns = dlp_split_sum(&loader->getnext_split);
+
+	for (size_t i = 0; i < DLP_ARRAY_SIZE(for_others); i++)
+		waited_ns += loader->getnext_split.ns[for_others[i]];
+	return (double)(total_ns - waited_ns) > LIMIT(OWN_WORK) * (double)total_ns;
+}
+
 static bool makes_itself(const struct dlp_loader *loader)
 {
+	if (loader->named)
+		return works_inside(loader);
 	return loader->num_workers == 0 ||
 	       (loader->num_workers < 0 && strstr(loader->type, "SingleProcess"));
 }

@@ -42,7 +42,7 @@ struct dlp_facts {
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
 	const struct dlp_loader *only;	 /* likewise, when no other is judged; else NULL */
 	bool enough;			 /* was seen to judge */
-	bool main_makes;	 /* it has num_workers=0: the training thread makes the batches */
+	bool main_makes;	 /* the training thread makes the batches: num_workers=0, or so it looks */
 	size_t workers;		 /* with a clock */
 	struct dlp_clock made;	 /* whoever makes the batches; idle included */
 	double idle;		 /* workers' idle share of their time; NAN = no workers */

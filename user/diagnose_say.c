@@ -151,7 +151,11 @@ static struct words production(const struct dlp_facts *facts, unsigned int state
 
 	if (work_ns)
 		helped = (double)facts->helpers.ns[state] / (double)work_ns;
-	if (facts->main_makes)
+	if (facts->main_makes && facts->loader->named)
+		SAY(&ret, "the training thread itself spends %s of that %s%s",
+		    PCT(share_of(facts, state)), dlp_state_doing(state),
+		    cpu_wait(facts, state).text);
+	else if (facts->main_makes)
 		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s%s",
 		    PCT(share_of(facts, state)), dlp_state_doing(state),
 		    cpu_wait(facts, state).text);
@@ -422,6 +426,13 @@ static const struct dlp_advice look_closer = {
 	"If no part takes as long as the wait, it passes outside the marked ones.",
 };
 
+/* Where num_workers may not be what the loader has, or has already. */
+static const struct dlp_advice make_elsewhere = {
+	"Let workers or threads of the loader do what the training thread does in its next(), so that "
+	"it is done while training computes.",
+	"If the time per step stays, there is no free CPU.",
+};
+
 static const struct dlp_advice name_scope = {
 	"Put the next() of the job's own loader into a record_function scope, and give its label "
 	"with --getnext.",
@@ -467,4 +478,6 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		info = dlp_cause_info(DLP_CAUSE_GC_PAUSE);
 	for (size_t i = 0; i < DLP_ADVICE_MAX && info->advice[i].text; i++)
 		verdict->advice[verdict->advice_cnt++] = info->advice[i];
+	if (verdict->cause == DLP_CAUSE_MAIN_PROCESS && facts->main_makes && facts->loader->named)
+		verdict->advice[0] = make_elsewhere;
 }
