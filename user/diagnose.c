@@ -169,6 +169,7 @@ static void add_other_kind(struct dlp_facts *facts)
 	for (unsigned int cause = 0; cause < DLP_CAUSE_MAX; cause++)
 		facts->cost[cause] += other.cost[cause];
 	facts->gc_main_ns += other.gc_main_ns;
+	dlp_loader_sums_add(&facts->both, &other.all);
 	facts->startup += (double)(other.all.init_ns + other.all.teardown_ns) / 1e9 /
 			  facts->window_s;
 }
@@ -218,6 +219,7 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	if (facts->loader && facts->window_s > 0)
 		facts->startup = (double)(facts->all.init_ns + facts->all.teardown_ns) / 1e9 /
 				 facts->window_s;
+	facts->both = facts->all;
 	if (!only)
 		facts->unfinished_ns = unfinished(facts);
 	gather_causes(facts);

@@ -39,6 +39,7 @@ struct dlp_facts {
 	bool brief;		 /* not the whole window: the last moments of a live view */
 	uint64_t calls;		 /* GetNext calls that ended */
 	struct dlp_loader_sums all; /* of the loaders judged, added up */
+	struct dlp_loader_sums both; /* and those of the other kind: what startup is made of */
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
 	const struct dlp_loader *only;	 /* likewise, when no other is judged; else NULL */
 	bool enough;			 /* was seen to judge */

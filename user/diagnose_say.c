@@ -245,7 +245,7 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 
 static struct words startup(const struct dlp_facts *facts)
 {
-	const struct dlp_loader_sums *all = &facts->all;
+	const struct dlp_loader_sums *all = &facts->both;
 	double ns = facts->cost[DLP_CAUSE_WORKER_STARTUP];
 	struct words ret;
 
