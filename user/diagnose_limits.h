@@ -21,7 +21,6 @@
 	X(RIVAL_EQUAL, 0.85, "the two largest cannot be told apart")                               \
 	X(CANDIDATE, 0.03, "smaller ones are within the error at the edges")                       \
 	X(NAMEABLE, 0.10, "whose end would not be felt is no answer to what is slow")              \
-	X(OWN_WORK, 0.50, "of a GetNext that is no wait for another thread or process: most of it") \
 	X(HELD, 0.50, "most of the wait passed with later batches ready")                          \
 	X(HELD_BACK, 0.05, "as for exposed wait: a rank waits so much for another's loader")       \
 	X(STEP_APART, 2, "steps at the edges of a window that ranks in step may differ by")        \

@@ -151,11 +151,7 @@ static struct words production(const struct dlp_facts *facts, unsigned int state
 
 	if (work_ns)
 		helped = (double)facts->helpers.ns[state] / (double)work_ns;
-	if (facts->main_makes && facts->loader->named)
-		SAY(&ret, "the training thread itself spends %s of that %s%s",
-		    PCT(share_of(facts, state)), dlp_state_doing(state),
-		    cpu_wait(facts, state).text);
-	else if (facts->main_makes)
+	if (facts->main_makes)
 		SAY(&ret, "it makes them itself (num_workers=0) and spends %s of that %s%s",
 		    PCT(share_of(facts, state)), dlp_state_doing(state),
 		    cpu_wait(facts, state).text);
@@ -328,6 +324,11 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 	default:
 		break;
 	}
+	if (dlp_wait_is_mains(facts, cause)) {
+		SAY(&ret, "%s of that the training thread itself is %s", share.text,
+		    dlp_state_doing(info->state));
+		return ret;
+	}
 	if (info->state < DLP_ST_MAX)
 		return production(facts, info->state);
 	SAY(&ret, "%s of that is %s", share.text, dlp_cause_id(cause));
@@ -478,6 +479,6 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		info = dlp_cause_info(DLP_CAUSE_GC_PAUSE);
 	for (size_t i = 0; i < DLP_ADVICE_MAX && info->advice[i].text; i++)
 		verdict->advice[verdict->advice_cnt++] = info->advice[i];
-	if (verdict->cause == DLP_CAUSE_MAIN_PROCESS && facts->main_makes && facts->loader->named)
+	if (verdict->cause == DLP_CAUSE_MAIN_PROCESS && facts->loader->named)
 		verdict->advice[0] = make_elsewhere;
 }

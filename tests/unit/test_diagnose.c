@@ -171,37 +171,6 @@ static void test_insufficient(void **state)
 	assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
 }
 
-/* It trains, but no batch is seen: there is another loader than PyTorch's. */
-static void test_fed_elsewhere(void **state)
-{
-	struct dlp_stage stages[] = {
-		{ .label = "Optimizer.zero_grad#SGD.zero_grad", .sum.cnt = 100 },
-		{ .label = "Optimizer.step#SGD.step", .sum.cnt = 6 },
-		{ .label = "Optimizer.step#Adam.step", .sum.cnt = 3 },
-		{ .label = "Optimizer.step#SGD.step", .worker = true, .sum.cnt = 100 },
-	};
-
-	(void)state;
-	job_waits(&job, 0, DLP_ST_PIPE);
-	job.model.getnext_cnt = 0;
-	job.model.loader_cnt = 0;
-	job.model.stages = stages;
-	job.model.stage_cnt = DLP_ARRAY_SIZE(stages);
-	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
-	assert_says("No batch");
-	stages[1].sum.cnt++;
-	judge();
-	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
-	assert_says("10 steps");
-	assert_says("--getnext");
-	/* the wait for a first batch is none of that */
-	job.model.loader_cnt = 1;
-	sums->calls = 0;
-	judge();
-	assert_says("No batch");
-}
-
 static void test_unmeasured(void **state)
 {
 	(void)state;
@@ -521,74 +490,6 @@ static void test_both_kinds(void **state)
 	assert_null(find_evidence("transfer_ms_per_batch"));
 }
 
-static void named_loader(unsigned int state, double seconds, double pipe_seconds)
-{
-	struct dlp_clock inside = { .ns[DLP_ST_PIPE] = job_ns(pipe_seconds) };
-
-	inside.ns[state] += job_ns(seconds);
-	job.loader[0].named = true;
-	job.loader[0].num_workers = -1;
-	job_waits(&job, seconds + pipe_seconds, DLP_ST_PIPE);
-	job.loader[0].getnext_split = sums->inside = job.model.main_inside = inside;
-	if (state == DLP_ST_RUN)
-		job_instead(&job, &sums->own_ns, seconds);
-	if (state == DLP_ST_GIL)
-		job_instead(&job, &sums->gil_ns, seconds);
-}
-
-/* Of the job's own, as its scope was named: what the training thread does inside it says who works. */
-static void test_named(void **state)
-{
-	static const struct {
-		unsigned int state;
-		enum dlp_cause cause;
-	} own[] = {
-		{ DLP_ST_RUN, DLP_CAUSE_MAIN_PROCESS }, { DLP_ST_DISK, DLP_CAUSE_DISK_READ },
-		{ DLP_ST_FAULT, DLP_CAUSE_PAGE_FAULT_READ }, { DLP_ST_FS, DLP_CAUSE_FILESYSTEM_WAIT },
-		{ DLP_ST_NET, DLP_CAUSE_NETWORK_WAIT }, { DLP_ST_SLEEP, DLP_CAUSE_SLEEP },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < DLP_ARRAY_SIZE(own); i++) {
-		/* the workers that are known may be another loader's */
-		named_loader(own[i].state, 6 * ABOVE(OWN_WORK), 6 * (1 - ABOVE(OWN_WORK)));
-		judge();
-		assert_cause(own[i].cause);
-		assert_int_equal(verdict.where, DLP_WHERE_MAIN);
-		assert_says("the training thread itself");
-		assert_null(strstr(verdict.text, "num_workers"));
-		assert_null(strstr(verdict.advice[0].text, "num_workers"));
-		named_loader(own[i].state, 6 * BELOW(OWN_WORK), 6 * (1 - BELOW(OWN_WORK)));
-		judge();
-		assert_null(strstr(verdict.text, "the training thread itself"));
-	}
-	assert_cause(DLP_CAUSE_WORKER_CPU);
-	assert_int_equal(verdict.where, DLP_WHERE_WORKERS);
-}
-
-/* It waits for threads of the job's own: nothing is known of what these do. */
-static void test_named_waits(void **state)
-{
-	static const unsigned int waits[] = { DLP_ST_LOCK, DLP_ST_PIPE, DLP_ST_IDLE, DLP_ST_OTHER };
-
-	(void)state;
-	job_without_workers(&job);
-	no_work();
-	for (size_t i = 0; i < DLP_ARRAY_SIZE(waits); i++) {
-		named_loader(waits[i], 6, 0);
-		judge();
-		assert_int_equal(verdict.bottleneck, DLP_BN_DATA_LOADING);
-		assert_int_equal(verdict.cause, DLP_CAUSE_NONE);
-	}
-	named_loader(DLP_ST_GIL, 6, 0);
-	judge();
-	assert_cause(DLP_CAUSE_GIL_CONTENTION);
-	assert_null(strstr(verdict.text, "makes them itself"));
-	named_loader(DLP_ST_RUN, 6, 0);
-	judge();
-	assert_cause(DLP_CAUSE_MAIN_PROCESS);
-}
-
 static void test_ids(void **state)
 {
 	(void)state;
@@ -611,7 +512,6 @@ int main(void)
 		cmocka_unit_test_setup(test_startup_only, setup),
 		cmocka_unit_test_setup(test_none, setup),
 		cmocka_unit_test_setup(test_insufficient, setup),
-		cmocka_unit_test_setup(test_fed_elsewhere, setup),
 		cmocka_unit_test_setup(test_unmeasured, setup),
 		cmocka_unit_test_setup(test_empty_model, setup),
 		cmocka_unit_test_setup(test_thin_data, setup),
@@ -622,8 +522,6 @@ int main(void)
 		cmocka_unit_test_setup(test_other_threads_loader, setup),
 		cmocka_unit_test_setup(test_each_loader, setup),
 		cmocka_unit_test_setup(test_both_kinds, setup),
-		cmocka_unit_test_setup(test_named, setup),
-		cmocka_unit_test_setup(test_named_waits, setup),
 		cmocka_unit_test(test_ids),
 	};
 
