@@ -59,8 +59,8 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 		    facts->window_s, (unsigned long long)facts->calls);
 	else if (is_fed_elsewhere(facts))
 		SAY(verdict,
-		    "The optimizer made %llu steps, but no batch came out of a PyTorch DataLoader: the "
-		    "job has another loader, whose waits are seen only in a scope named with --getnext.",
+		    "The optimizer made %llu steps without a batch from a PyTorch DataLoader: name a "
+		    "scope around the job's own loader with --getnext.",
 		    (unsigned long long)optimizer_steps(facts->model));
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",

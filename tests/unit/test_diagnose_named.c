@@ -33,6 +33,8 @@ static void test_fed_elsewhere(void **state)
 	assert_int_equal(verdict.bottleneck, DLP_BN_INSUFFICIENT);
 	assert_says("10 steps");
 	assert_says("--getnext");
+	/* all of it on a screen of 80 columns, which has two lines for it */
+	assert_true(strlen(verdict.text) < 150);
 	/* the wait for a first batch is none of that */
 	job.model.loader_cnt = 1;
 	sums->calls = 0;
