@@ -27,7 +27,7 @@ static uint64_t cost_of(const struct dlp_loader_sums *sums)
 static bool makes_itself(const struct dlp_loader *loader)
 {
 	return loader->num_workers == 0 ||
-	       (loader->num_workers < 0 && strstr(loader->type, "SingleProcess"));
+	       (loader->num_workers < 0 && !loader->named && strstr(loader->type, "SingleProcess"));
 }
 
 /* The loader the training thread lost most time to. */
@@ -62,8 +62,11 @@ static bool is_judged(const struct dlp_facts *facts, const struct dlp_loader *lo
 static void add_loaders(struct dlp_facts *facts)
 {
 	for (size_t i = 0; i < facts->sums->loader_cnt; i++) {
-		if (is_judged(facts, &facts->model->loaders[i]))
-			dlp_loader_sums_add(&facts->all, &facts->sums->loader[i]);
+		if (!is_judged(facts, &facts->model->loaders[i]))
+			continue;
+		dlp_loader_sums_add(&facts->all, &facts->sums->loader[i]);
+		if (facts->model->loaders[i].named)
+			dlp_split_add(&facts->inside_named, &facts->sums->loader[i].inside);
 	}
 }
 
@@ -155,6 +158,8 @@ static void add_other_kind(struct dlp_facts *facts)
 	for (unsigned int cause = 0; cause < DLP_CAUSE_MAX; cause++)
 		facts->cost[cause] += other.cost[cause];
 	facts->gc_main_ns += other.gc_main_ns;
+	dlp_split_add(&facts->inside_named, &other.inside_named);
+	dlp_loader_sums_add(&facts->both, &other.all);
 	facts->startup += (double)(other.all.init_ns + other.all.teardown_ns) / 1e9 /
 			  facts->window_s;
 }
@@ -204,6 +209,7 @@ static void gather(struct dlp_facts *facts, const struct dlp_model *model,
 	if (facts->loader && facts->window_s > 0)
 		facts->startup = (double)(facts->all.init_ns + facts->all.teardown_ns) / 1e9 /
 				 facts->window_s;
+	facts->both = facts->all;
 	if (!only)
 		facts->unfinished_ns = unfinished(facts);
 	gather_causes(facts);
@@ -278,7 +284,7 @@ static enum dlp_where where_of(const struct dlp_facts *facts, enum dlp_cause cau
 	enum dlp_where where = dlp_cause_info(cause)->where;
 
 	if (where == DLP_WHERE_WORKERS &&
-	    (facts->main_makes ||
+	    (facts->main_makes || dlp_wait_is_mains(facts, cause) ||
 	     (cause == DLP_CAUSE_GIL_CONTENTION && dlp_gil_is_mains(facts)) ||
 	     (cause == DLP_CAUSE_GC_PAUSE && dlp_gc_is_mains(facts))))
 		return DLP_WHERE_MAIN;

@@ -18,6 +18,23 @@ bool dlp_gil_is_mains(const struct dlp_facts *facts)
 	return 2 * (double)facts->all.gil_ns > facts->cost[DLP_CAUSE_GIL_CONTENTION];
 }
 
+/*
+ * Blocked inside a DataLoader a thread waits for its workers. Inside a scope that the user has named
+ * it may as well wait for something of its own; other waits may be for whoever makes the batches.
+ */
+static uint64_t waited_itself(const struct dlp_facts *facts, unsigned int state)
+{
+	bool own = state == DLP_ST_DISK || state == DLP_ST_FAULT || state == DLP_ST_FS ||
+		   state == DLP_ST_NET || state == DLP_ST_SLEEP;
+
+	return own ? facts->inside_named.ns[state] : 0;
+}
+
+bool dlp_wait_is_mains(const struct dlp_facts *facts, enum dlp_cause cause)
+{
+	return 2 * (double)waited_itself(facts, dlp_cause_info(cause)->state) > facts->cost[cause];
+}
+
 static void charge(struct dlp_facts *facts, enum dlp_cause cause, double ns)
 {
 	facts->cost[cause] += ns;
@@ -111,6 +128,18 @@ static void charge_production(struct dlp_facts *facts, double ns)
 	}
 }
 
+/* Returns what is left of the waits. */
+static double charge_itself(struct dlp_facts *facts, double ns)
+{
+	for (unsigned int state = 0; state < DLP_ST_MAX; state++) {
+		double part = fmin(ns, (double)waited_itself(facts, state));
+
+		charge_state(facts, state, part);
+		ns -= part;
+	}
+	return ns;
+}
+
 /* Waited for batches: for their order, for workers that make none, for how they are made. */
 static void charge_waits(struct dlp_facts *facts, double ns)
 {
@@ -178,5 +207,5 @@ void dlp_gather_cost(struct dlp_facts *facts)
 	charge(facts, facts->cpu.lack, (double)all->lack_ns);
 	charge(facts, DLP_CAUSE_GIL_CONTENTION, (double)all->gil_ns);
 	/* a call that has not ended yet is a wait for a batch as well */
-	charge_waits(facts, (double)all->produce_ns + facts->unfinished_ns);
+	charge_waits(facts, charge_itself(facts, (double)all->produce_ns + facts->unfinished_ns));
 }

@@ -88,7 +88,7 @@ static void of_training(const struct dlp_facts *facts, struct dlp_verdict *verdi
 
 static void of_startup(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
-	const struct dlp_loader_sums *all = &facts->all;
+	const struct dlp_loader_sums *all = &facts->both;
 	double boot_ms = (double)(all->boot_ns + all->closing_ns) / 1e6;
 
 	if (facts->startup * facts->window_s < 1e-3)
@@ -123,7 +123,9 @@ static void of_transfer(const struct dlp_facts *facts, struct dlp_verdict *verdi
 	const struct dlp_loader_sums *all = &facts->all;
 	double batches = (double)all->batches * 1e6;
 
-	if (!all->batches || dlp_cost_share(facts, DLP_CAUSE_BATCH_TRANSFER) < LIMIT(CANDIDATE))
+	/* its cause may be the other kind's, or a wait for a pipe of the job's own */
+	if (!all->batches || !(all->transfer_ns + all->handover_ns + all->behind_ns) ||
+	    dlp_cost_share(facts, DLP_CAUSE_BATCH_TRANSFER) < LIMIT(CANDIDATE))
 		return;
 	evidence(verdict, "transfer_ms_per_batch", (double)all->transfer_ns / batches, "ms",
 		 "a finished batch takes %.2f ms to be read; then %.2f ms of waiting for its parts "

@@ -14,6 +14,7 @@
 	X(WINDOW_MIN_S, 0.9, "in shorter ones scheduling noise decides; intervals are 1 s")        \
 	X(WINDOW_SURE_S, 3, "several rounds over all workers at 5 batches/s")                      \
 	X(STARTUP_MIN_S, 1, "so long a start needs no GetNext to be judged")                       \
+	X(STEPS_UNFED, 10, "optimizers of one model may take as many steps on a batch")            \
 	X(MAJORITY, 0.60, "more than all others together, with room for error")                    \
 	X(PLURALITY, 0.35, "below, most time stays when the cause is gone")                        \
 	X(RIVAL, 0.60, "a second cause so large may be first next time")                           \

@@ -39,6 +39,8 @@ struct dlp_facts {
 	bool brief;		 /* not the whole window: the last moments of a live view */
 	uint64_t calls;		 /* GetNext calls that ended */
 	struct dlp_loader_sums all; /* of the loaders judged, added up */
+	struct dlp_loader_sums both; /* and those of the other kind: what startup is made of */
+	struct dlp_clock inside_named; /* GetNext of those among them that the user has named */
 	const struct dlp_loader *loader; /* the one among them that costs most; NULL = none seen */
 	const struct dlp_loader *only;	 /* likewise, when no other is judged; else NULL */
 	bool enough;			 /* was seen to judge */
@@ -92,6 +94,8 @@ void dlp_gather_cost(struct dlp_facts *facts);
 double dlp_cost_share(const struct dlp_facts *facts, enum dlp_cause cause);
 /* Is it mostly the training thread that waits for the interpreter's lock? */
 bool dlp_gil_is_mains(const struct dlp_facts *facts);
+/* Of a loader of the job's own: is it mostly the training thread that reads or sleeps? */
+bool dlp_wait_is_mains(const struct dlp_facts *facts, enum dlp_cause cause);
 /* diagnose_gc.c */
 void dlp_gather_gc(struct dlp_facts *facts);
 /* The share, where it is more than chance and more than any program has; else 0. */

@@ -28,6 +28,28 @@ struct words {
 	char text[240];
 };
 
+/* Steps of the training, as far as torch marks them. */
+static uint64_t optimizer_steps(const struct dlp_model *model)
+{
+	static const char label[] = "Optimizer.step#";
+	uint64_t cnt = 0;
+
+	for (size_t i = 0; i < model->stage_cnt; i++) {
+		const struct dlp_stage *stage = &model->stages[i];
+
+		if (!stage->worker && !strncmp(stage->label, label, sizeof(label) - 1))
+			cnt += stage->sum.cnt;
+	}
+	return cnt;
+}
+
+/* It trains, and no loader that we know gives it batches. */
+static bool is_fed_elsewhere(const struct dlp_facts *facts)
+{
+	return !facts->loader && !facts->calls &&
+	       (double)optimizer_steps(facts->model) >= LIMIT(STEPS_UNFED);
+}
+
 static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	if (isnan(facts->exposed) && facts->calls)
@@ -35,6 +57,11 @@ static void say_insufficient(const struct dlp_facts *facts, struct dlp_verdict *
 		    "The training thread's time could not be measured in these %.1f s (%llu "
 		    "GetNext calls seen): no verdict.",
 		    facts->window_s, (unsigned long long)facts->calls);
+	else if (is_fed_elsewhere(facts))
+		SAY(verdict,
+		    "The optimizer made %llu steps without a batch from a PyTorch DataLoader: name a "
+		    "scope around the job's own loader with --getnext.",
+		    (unsigned long long)optimizer_steps(facts->model));
 	else if (!facts->calls)
 		SAY(verdict, "No batch came out of a DataLoader in %.1f s: nothing to judge yet.",
 		    facts->window_s);
@@ -214,7 +241,7 @@ static struct words lack(const struct dlp_facts *facts, enum dlp_cause cause)
 
 static struct words startup(const struct dlp_facts *facts)
 {
-	const struct dlp_loader_sums *all = &facts->all;
+	const struct dlp_loader_sums *all = &facts->both;
 	double ns = facts->cost[DLP_CAUSE_WORKER_STARTUP];
 	struct words ret;
 
@@ -296,6 +323,11 @@ static struct words because(const struct dlp_facts *facts, enum dlp_cause cause)
 		return ret;
 	default:
 		break;
+	}
+	if (dlp_wait_is_mains(facts, cause)) {
+		SAY(&ret, "%s of that the training thread itself is %s", share.text,
+		    dlp_state_doing(info->state));
+		return ret;
 	}
 	if (info->state < DLP_ST_MAX)
 		return production(facts, info->state);
@@ -395,6 +427,19 @@ static const struct dlp_advice look_closer = {
 	"If no part takes as long as the wait, it passes outside the marked ones.",
 };
 
+/* Where num_workers may not be what the loader has, or has already. */
+static const struct dlp_advice make_elsewhere = {
+	"Let workers or threads of the loader do what the training thread does in its next(), so that "
+	"it is done while training computes.",
+	"If the time per step stays, there is no free CPU.",
+};
+
+static const struct dlp_advice name_scope = {
+	"Put the next() of the job's own loader into a record_function scope, and give its label "
+	"with --getnext.",
+	"If batches/s then differs from the rate of steps, the scope is not around every batch.",
+};
+
 void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 {
 	const struct dlp_cause_info *info = dlp_cause_info(verdict->cause);
@@ -420,8 +465,11 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		break;
 	}
 	dlp_say_evidence(facts, verdict);
-	if (verdict->bottleneck == DLP_BN_INSUFFICIENT)
+	if (verdict->bottleneck == DLP_BN_INSUFFICIENT) {
+		if (is_fed_elsewhere(facts))
+			verdict->advice[verdict->advice_cnt++] = name_scope;
 		return;
+	}
 	if (verdict->bottleneck == DLP_BN_DATA_LOADING && verdict->cause == DLP_CAUSE_NONE) {
 		verdict->advice[verdict->advice_cnt++] = look_closer;
 		return;
@@ -431,4 +479,6 @@ void dlp_say_verdict(const struct dlp_facts *facts, struct dlp_verdict *verdict)
 		info = dlp_cause_info(DLP_CAUSE_GC_PAUSE);
 	for (size_t i = 0; i < DLP_ADVICE_MAX && info->advice[i].text; i++)
 		verdict->advice[verdict->advice_cnt++] = info->advice[i];
+	if (verdict->cause == DLP_CAUSE_MAIN_PROCESS && facts->loader->named)
+		verdict->advice[0] = make_elsewhere;
 }

@@ -147,6 +147,7 @@ struct dlp_loader {
 	uint32_t label; /* of its GetNext scopes */
 	uint32_t tid;	/* thread that iterates it */
 	char type[DLP_TYPE_MAX]; /* class of the iterator, "_MultiProcessingDataLoaderIter"; untrusted */
+	bool named;		 /* the job's own (--getnext): type is the scope's label */
 	int num_workers;	 /* -1 = not known yet */
 	bool workers_known;	 /* num_workers is certain, not just the workers seen so far */
 	int pin_memory;		 /* 1 yes, 0 no, -1 unknown */

@@ -86,6 +86,7 @@ static int deliver(struct dlp_model *model, struct dlp_thread *thread, uint32_t 
 		.counts = true,
 		.outer = true,
 		.cut = true,
+		.named = dlp_label_named(model, label),
 		.split = &begun->split,
 		.clock = &begun->clock,
 	};

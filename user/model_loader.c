@@ -38,12 +38,20 @@ bool dlp_label_single(const struct dlp_model *model, uint32_t label)
 	return len && memmem(type, len, "SingleProcess", strlen("SingleProcess"));
 }
 
+bool dlp_label_named(const struct dlp_model *model, uint32_t label)
+{
+	size_t len;
+
+	return *dlp_label_type(dlp_model_label(model, label), &len) && !len;
+}
+
 static void set_type(struct dlp_model *model, struct dlp_loader *loader)
 {
 	size_t len;
 	const char *type = dlp_label_type(dlp_model_label(model, loader->label), &len);
 
 	/* a loader that the user has named has no class that we know */
+	loader->named = dlp_label_named(model, loader->label);
 	if (!len)
 		len = strlen(type);
 	if (len >= DLP_TYPE_MAX)

@@ -383,6 +383,8 @@ void dlp_loader_label(struct dlp_model *model, const struct dlp_label *label);
 /* Class of the iterator that a label names; length in *ret_len, 0 = not such a label. */
 const char *dlp_label_type(const char *text, size_t *ret_len);
 bool dlp_label_single(const struct dlp_model *model, uint32_t label);
+/* The label is known, and of a scope that the user has named as a GetNext. */
+bool dlp_label_named(const struct dlp_model *model, uint32_t label);
 
 /* model_identity.c */
 /* An index message for this iterator, so large. */

@@ -189,9 +189,11 @@ void dlp_text_interval(FILE *out, const struct dlp_model *model, const struct dl
 
 		(void)snprintf(rate.text, sizeof(rate.text), batches < 1e5 ? "%.1f" : "%.0f",
 			       batches);
+	}
+	/* before the first GetNext nobody knows which thread trains */
+	if (width_s > 0 && (model->main_valid || model->getnext_cnt))
 		(void)snprintf(exposed.text, sizeof(exposed.text), "%.1f",
 			       fmin(100, (double)last->exposed_ns / 1e7 / width_s));
-	}
 	if (total)
 		(void)snprintf(idle.text, sizeof(idle.text), "%.0f",
 			       (double)last->workers.ns[DLP_ST_IDLE] * 100 / (double)total);

@@ -26,6 +26,7 @@ void scn_labels(struct scn *scn)
 {
 	label(scn, LABEL_MULTI, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
 	label(scn, LABEL_SINGLE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+	label(scn, LABEL_OWN, "own: next");
 }
 
 static void on_delivery(void *ctx, const struct dlp_delivery *delivery)

@@ -8,6 +8,7 @@
 
 #define LABEL_MULTI 1u
 #define LABEL_SINGLE 2u
+#define LABEL_OWN 3u /* a scope that the user has named */
 
 struct run {
 	struct scn *scn;

@@ -477,6 +477,17 @@ static void test_both_kinds(void **state)
 	judge_loader(0);
 	assert_cause(DLP_CAUSE_WORKER_CPU);
 	assert_near(share(DLP_CAUSE_WORKER_CPU), 10.6 / 11.4);
+	/* what starts workers is the other kind: these are its times */
+	assert_null(find_evidence("startup_ratio"));
+	sums->init_cnt = 3;
+	sums->init_ns = job_ns(1.5);
+	job_instead(&job, &sums->transfer_ns, 1);
+	judge();
+	assert_int_equal(verdict.where, DLP_WHERE_MAIN);
+	assert_near(evidence("startup_ratio")->value, 1.5 / 12);
+	assert_non_null(strstr(evidence("startup_ratio")->text, "3 times workers were started (1.50 s"));
+	assert_true(share(DLP_CAUSE_BATCH_TRANSFER) > LIMIT(CANDIDATE));
+	assert_null(find_evidence("transfer_ms_per_batch"));
 }
 
 static void test_ids(void **state)

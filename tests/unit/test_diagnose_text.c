@@ -198,6 +198,18 @@ static void test_stalls(void **state)
 	assert_says("page faults");
 }
 
+static void test_fed_elsewhere(void **state)
+{
+	struct dlp_stage stage = { .label = "Optimizer.step#SGD.step", .sum.cnt = UINT64_MAX };
+
+	(void)state;
+	job.model.getnext_cnt = job.model.loader_cnt = 0;
+	job.model.stages = &stage;
+	job.model.stage_cnt = 1;
+	judge();
+	assert_says("18446744073709551615 steps");
+}
+
 static void test_no_cause(void **state)
 {
 	(void)state;
@@ -230,6 +242,7 @@ int main(void)
 		cmocka_unit_test_setup(test_main, large),
 		cmocka_unit_test_setup(test_workers, large),
 		cmocka_unit_test_setup(test_stalls, large),
+		cmocka_unit_test_setup(test_fed_elsewhere, large),
 		cmocka_unit_test_setup(test_no_cause, large),
 	};
 

@@ -93,6 +93,44 @@ static void test_any_moment(void **unused)
 	}
 }
 
+static int sink_named(void *ctx, const void *event, size_t bytes)
+{
+	const struct dlp_ev_hdr *hdr = event;
+	struct dlp_ev_scope named;
+
+	if (hdr->kind != DLP_EV_SCOPE || !(hdr->flags & DLP_SCOPE_GETNEXT))
+		return run_sink(ctx, event, bytes);
+	memcpy(&named, event, sizeof(named));
+	named.hdr.flags |= DLP_SCOPE_NAMED;
+	return run_sink(ctx, &named, bytes);
+}
+
+/* A scope of the job's own around a loader with workers: the call that is cut is no loader's, either. */
+static void test_named(void **unused)
+{
+	struct scn_conf conf = confs[0];
+	int straddled = 0;
+
+	(void)unused;
+	conf.label = LABEL_OWN;
+	for (int i = 0; i < MOMENTS; i++) {
+		struct scn *scn = train(&conf, 3, true);
+		struct scn_view view = { .start_ns = 150 * MS + 100 * SEC + 20 * MS * (uint64_t)i };
+		struct run run = { .scn = scn, .view = view };
+
+		assert_int_equal(dlp_model_new(&run.model), 0);
+		assert_int_equal(scn_feed(scn, &view, sink_named, &run), 0);
+		check_main(&run);
+		assert_int_equal(run.model->loader_cnt, 1);
+		assert_true(run.model->loaders[0].named);
+		assert_string_equal(run.model->loaders[0].type, "own: next");
+		assert_int_equal(run.model->loaders[0].num_workers, -1);
+		straddled += (int)run.model->loaders[0].straddle_cnt;
+		run_free(&run);
+	}
+	assert_true(straddled > MOMENTS / 10);
+}
+
 /* A call that lasts over several intervals counts in the window, and only its rest in the interval. */
 static uint64_t most_ns;
 
@@ -170,6 +208,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_any_moment),
+		cmocka_unit_test(test_named),
 		cmocka_unit_test(test_long_call),
 		cmocka_unit_test(test_unknown),
 	};

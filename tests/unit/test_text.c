@@ -171,6 +171,15 @@ static void test_interval_columns(void **state)
 	job.model.getnext_cnt = 0;
 	cell = strstr(print(INTERVAL, 200), "insufficient_data\n");
 	assert_int_equal(cell - text, at);
+	/* an interval, but no GetNext in any yet: not known who trains */
+	job.model.interval.start_ns = job.model.start_ns;
+	job.model.interval.end_ns = job.model.end_ns;
+	print(INTERVAL, 200);
+	assert_has("exposed   0.0 %");
+	job.model.main_valid = false;
+	cell = strstr(print(INTERVAL, 200), "insufficient_data\n");
+	assert_int_equal(cell - text, at);
+	assert_has(" 0.0 batches/s  exposed     - %");
 }
 
 static void test_summary(void **state)
