@@ -180,10 +180,26 @@ static __always_inline bool blocked_without_file(struct dlp_thread *thread, u32 
 	return false;
 }
 
+/* One descriptor, for MP_STATUS_CHECK_INTERVAL (5 s) or what is left of it. */
+static __always_inline bool polls_like_loader(u32 class, const struct dlp_call *call)
+{
+	struct __kernel_timespec left = {};
+	s32 ms = (s32)call->arg[2];
+
+	if (call->arg[1] != 1)
+		return false;
+	if (class == DLP_SC_POLL)
+		return ms > 0 && ms <= 5000;
+	if (!call->arg[2] || bpf_probe_read_user(&left, sizeof(left), (void *)call->arg[2]))
+		return false;
+	return (left.tv_sec || left.tv_nsec) &&
+	       (left.tv_sec < 5 || (left.tv_sec == 5 && !left.tv_nsec));
+}
+
 /* poll(): the first descriptor; false when there is none to look at, and ret says why. */
-static __always_inline bool polled_file(struct dlp_thread *thread, const struct dlp_call *call,
-					enum dlp_meeting met, struct dlp_awaited *awaited,
-					struct dlp_blocked *ret)
+static __always_inline bool polled_file(struct dlp_thread *thread, u32 class,
+					const struct dlp_call *call, enum dlp_meeting met,
+					struct dlp_awaited *awaited, struct dlp_blocked *ret)
 {
 	struct pollfd pollfd = { .fd = -1 };
 
@@ -201,7 +217,7 @@ static __always_inline bool polled_file(struct dlp_thread *thread, const struct 
 		return false;
 	}
 	awaited->fd = (u32)pollfd.fd;
-	awaited->like_loader = call->arg[1] == 1 && call->arg[2] > 0 && call->arg[2] <= 5000;
+	awaited->like_loader = polls_like_loader(class, call);
 	return true;
 }
 
@@ -240,7 +256,8 @@ static __always_inline bool blocked_with_file(struct dlp_thread *thread, u32 cla
 		ret->state = DLP_ST_LOCK;
 		return false;
 	case DLP_SC_POLL:
-		return polled_file(thread, call, met, awaited, ret);
+	case DLP_SC_PPOLL:
+		return polled_file(thread, class, call, met, awaited, ret);
 	case DLP_SC_SELECT:
 		return selected_file(call, met, awaited, ret);
 	}

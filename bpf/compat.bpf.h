@@ -82,6 +82,7 @@ static __always_inline u64 dlp_task_ip(struct task_struct *task)
 
 #elif defined(__TARGET_ARCH_arm64)
 
+/* orig_x0: x0 holds the result before a program on the call's exit sees it. */
 static __always_inline void dlp_task_call(struct task_struct *task, struct dlp_call *ret)
 {
 	struct pt_regs *regs;
@@ -89,14 +90,14 @@ static __always_inline void dlp_task_call(struct task_struct *task, struct dlp_c
 	if (dlp_cfg.has_pt_regs) {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		ret->nr = regs->syscallno;
-		ret->arg[0] = regs->user_regs.regs[0];
+		ret->arg[0] = regs->orig_x0;
 		ret->arg[1] = regs->user_regs.regs[1];
 		ret->arg[2] = regs->user_regs.regs[2];
 		return;
 	}
 	regs = dlp_stack_regs(task);
 	ret->nr = BPF_CORE_READ(regs, syscallno);
-	ret->arg[0] = BPF_CORE_READ(regs, user_regs.regs[0]);
+	ret->arg[0] = BPF_CORE_READ(regs, orig_x0);
 	ret->arg[1] = BPF_CORE_READ(regs, user_regs.regs[1]);
 	ret->arg[2] = BPF_CORE_READ(regs, user_regs.regs[2]);
 }

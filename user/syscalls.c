@@ -57,7 +57,7 @@ static const struct call calls[] = {
 	CALL(sendmsg, FD),
 	CALL(sendmmsg, FD),
 	CALL(futex, FUTEX),
-	CALL(ppoll, POLL),
+	CALL(ppoll, PPOLL),
 	CALL(pselect6, SELECT),
 	CALL(epoll_pwait, EPOLL),
 	CALL(nanosleep, SLEEP),

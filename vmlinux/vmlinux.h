@@ -99,6 +99,7 @@ struct user_pt_regs {
 
 struct pt_regs {
 	struct user_pt_regs user_regs;
+	__u64 orig_x0;
 	s32 syscallno;
 };
 
@@ -231,6 +232,11 @@ struct pollfd {
 	int fd;
 	short events;
 	short revents;
+};
+
+struct __kernel_timespec {
+	long long tv_sec;
+	long long tv_nsec;
 };
 
 struct trace_entry {

@@ -78,7 +78,8 @@ enum dlp_syscall_class {
 	DLP_SC_SYNC,   /* argument 0 is being written to its device; in_iowait is often not set */
 	DLP_SC_AIO,    /* on a block device, file not known */
 	DLP_SC_FUTEX,  /* argument 0 is the address */
-	DLP_SC_POLL,   /* argument 0: struct pollfd *, argument 1: how many */
+	DLP_SC_POLL,   /* argument 0: struct pollfd *, argument 1: how many, argument 2: ms */
+	DLP_SC_PPOLL,  /* the same; argument 2: struct timespec * (all there is on arm64) */
 	DLP_SC_SELECT, /* argument 0: highest descriptor + 1, arguments 1 and 2: read, write sets */
 	DLP_SC_EPOLL,  /* argument 0 is the epoll descriptor */
 	DLP_SC_SLEEP,

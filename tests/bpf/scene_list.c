@@ -404,6 +404,16 @@ static void poll_like_loader(void)
 	poll_end(LOADER_POLL_MS);
 }
 
+static void ppoll_like_loader(void)
+{
+	const struct timespec timeout = { .tv_sec = LOADER_POLL_MS / 1000 };
+	struct pollfd pollfd = { .fd = ends[0], .events = POLLIN };
+
+	scene_begin();
+	scene_check(ppoll(&pollfd, 1, &timeout, NULL) == 1, "ppoll");
+	scene_end();
+}
+
 static void select_end(void)
 {
 	fd_set set;
@@ -548,6 +558,7 @@ const struct bt_scene bt_scenes[] = {
 	{ "unknown-pipe-epoll", DLP_ST_PIPE, NONE, make_pipe, epoll_end, write_byte },
 	{ "child", DLP_ST_PIPE, SYS_wait4, NULL, wait_child, NULL },
 	{ "loader-poll", DLP_ST_IDLE, DLP_ARCH_SYS_POLL, make_pipe, poll_like_loader, write_byte },
+	{ "loader-ppoll", DLP_ST_IDLE, SYS_ppoll, make_pipe, ppoll_like_loader, write_byte },
 	{ "index-pipe-poll", DLP_ST_IDLE, DLP_ARCH_SYS_POLL, make_index_pipe, index_poll, send_index },
 	{ "index-pipe-read", DLP_ST_IDLE, SYS_read, make_index_pipe, index_read, send_index },
 	{ "index-pipe-select", DLP_ST_IDLE, NONE, make_index_pipe, index_select, send_index },

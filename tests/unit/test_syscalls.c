@@ -30,7 +30,7 @@ static void classes(void **state)
 		{ SYS_write, DLP_SC_FD },	    { SYS_recvfrom, DLP_SC_FD },
 		{ SYS_sendfile, DLP_SC_FD1 },	    { SYS_fsync, DLP_SC_SYNC },
 		{ SYS_fdatasync, DLP_SC_SYNC },	    { SYS_futex, DLP_SC_FUTEX },
-		{ SYS_ppoll, DLP_SC_POLL },	    { SYS_pselect6, DLP_SC_SELECT },
+		{ SYS_ppoll, DLP_SC_PPOLL },	    { SYS_pselect6, DLP_SC_SELECT },
 		{ SYS_epoll_pwait, DLP_SC_EPOLL },  { SYS_clock_nanosleep, DLP_SC_SLEEP },
 		{ SYS_openat, DLP_SC_PATH },	    { SYS_flock, DLP_SC_LOCK },
 		{ SYS_fcntl, DLP_SC_FCNTL },	    { SYS_munmap, DLP_SC_LOCK },
