@@ -58,14 +58,25 @@ run_bpf() {
 
 finished=$1 build=$2 python=$3
 shift 3
-# The first event of a task turns on a branch in the scheduler, through which this CPU goes at once:
-# two of three boots of 6.12 died of it, see run.sh. With an event that stays it is turned on once.
-hold_task_event() {
+# An emulated CPU may run into the int3 by which another is just changing a jump in the scheduler (see
+# run.sh): two of three boots of 6.12 died of it. What changes there are perf's switch, turned on by the
+# first event of a task, and the scheduler's tracepoints, up to their second user. All are there from
+# the beginning, so that nothing is left to change.
+hold_jumps() {
+	local folder event
+
 	perl -e '$attr = pack("LLQx48", 1, 64, 9); # a software event, PERF_COUNT_SW_DUMMY
 		syscall(298, $attr, 0, -1, -1, 0) >= 0 or die "perf_event_open: $!\n"; sleep' &
+	mkdir -p /sys/kernel/tracing/instances/hold
+	for folder in /sys/kernel/tracing /sys/kernel/tracing/instances/hold; do
+		echo 0 >"$folder/tracing_on"
+		for event in sched_switch sched_wakeup sched_wakeup_new; do
+			echo 1 >"$folder/events/sched/$event/enable"
+		done
+	done
 }
 
-[ "$(uname -m)" != x86_64 ] || hold_task_event
+[ "$(uname -m)" != x86_64 ] || hold_jumps
 one=$(mktemp)
 all=$(mktemp)
 for tier in "$@"; do
