@@ -348,17 +348,32 @@ static void fork_batch(void *arg)
 		bt_reap(pid[i]);
 }
 
+/*
+ * Calls of programs that the kernel left out: on 7.x a program whose thread loses the CPU is taken for
+ * a recursion of itself by other threads there, which emulated code meets.
+ */
+static uint64_t skipped(void)
+{
+	struct dlp_ev_counters counters = { 0 };
+
+	dlp_session_counters(job.session, &counters);
+	return counters.recursion_misses;
+}
+
 /* More processes than either table holds, one after the other: the dead must make room. */
 static void tables_do_not_fill_up(void **state)
 {
+	uint64_t missing = 0;
+
 	(void)state;
 	bt_job_need(&job);
 	for (int i = 0; i < DLP_JOB_MAX / BATCH + 4; i++) {
 		bt_clear(&job);
 		bt_call(&job, fork_batch, NULL);
 		bt_drain(&job);
-		assert_int_equal(bt_count(&job, DLP_EV_FORK, 0), BATCH);
-		assert_int_equal(bt_count(&job, DLP_EV_EXIT, 0), BATCH);
+		missing += 2 * BATCH - bt_count(&job, DLP_EV_FORK, 0) -
+			   bt_count(&job, DLP_EV_EXIT, 0);
+		assert_in_range(missing, 0, skipped());
 	}
 	assert_int_equal(bt_counter(&job, DLP_CNT_JOB_FULL), 0);
 	assert_int_equal(bt_counter(&job, DLP_CNT_STORAGE), 0);
