@@ -20,7 +20,7 @@
  * and what a hypervisor takes, and has no name for that. Emulated code is an order slower.
  */
 #define EDGES_NS	  (10 * DLP_NS_PER_US)
-#define EMULATED_EDGES_NS (30 * DLP_NS_PER_US)
+#define EMULATED_EDGES_NS (80 * DLP_NS_PER_US)
 
 static const char *const state_names[DLP_ST_MAX] = {
 	"run", "runq", "disk", "fault", "fs", "net", "lock", "gil", "pipe", "sleep", "idle", "other",
@@ -68,7 +68,7 @@ static bool split_is_right(const struct bt_scene *scene, const struct dlp_ev_sco
 
 	if (known < KNOWN_MIN_NS)
 		return wrong(split, "only %.2f ms were spent as meant;", ms(known));
-	if ((double)(got + edges) < 0.9 * (double)known ||
+	if ((double)(got + edges) < 0.9 * (double)known || 2 * got < known ||
 	    (double)got > 1.1 * (double)known + BT_MS + (double)edges)
 		return wrong(split, "%.2f ms in %s, known are %.2f in %llu waits;", ms(got),
 			     state_names[scene->state], ms(known),
