@@ -22,6 +22,7 @@ finish_root() {
 	local root=$1 name lib
 
 	ln -sf gawk "$root/usr/bin/awk"
+	[ -e "$root/bin/sh" ] || ln -s bash "$root/bin/sh"
 	for name in blas lapack; do
 		lib=$(find "$root/usr/lib" -path "*/$name/lib$name.so.3" -print -quit)
 		[ -z "$lib" ] || ln -sf "$name/lib$name.so.3" "$(dirname "$(dirname "$lib")")/lib$name.so.3"

@@ -31,8 +31,8 @@ def capture(tap, tool):
 @harness.group("end to end")
 def watched(env):
     tap, session = env.tap, env.session()
-    # long: emulated, unpickling a batch and handing over its tensors take up to 15 ms
-    loader = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 25}}
+    # long: emulated, unpickling a batch and handing over its tensors take up to 36 ms
+    loader = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 60}}
     with session.phase("steady", loader=loader, step={"ms": 5}) as phase:
         tool = env.observe(session.pid, duration=SECONDS)
     truth = phase.truth
