@@ -37,6 +37,13 @@ run_program() {
 	printf '# %s: %d s, %d runs\n' "$name" "$((SECONDS - start))" "$run"
 }
 
+# where processes have other numbers than the kernel's; a shell is the first of them
+in_namespace() {
+	# shellcheck disable=SC2016 # for that shell
+	run_program "bpf/test_process in a pid namespace" unshare --pid --fork --kill-child --mount-proc \
+		sh -c '"$@"; exit $?' sh "$build/tests/bpf/test_process"
+}
+
 run_bpf() {
 	local program test
 
@@ -49,15 +56,11 @@ run_bpf() {
 			run_program "bpf/$test" "$program"
 		fi
 	done
-	[ $# -eq 0 ] || return
-	# where processes have other numbers than the kernel's; a shell is the first of them
-	# shellcheck disable=SC2016 # for that shell
-	run_program "bpf/test_process in a pid namespace" unshare --pid --fork --kill-child --mount-proc \
-		sh -c '"$@"; exit $?' sh "$build/tests/bpf/test_process"
+	if [ $# -eq 0 ]; then
+		in_namespace
+	fi
 }
 
-finished=$1 build=$2 python=$3
-shift 3
 # An emulated CPU may run into the int3 by which another is just changing a jump in the scheduler (see
 # run.sh): two of three boots of 6.12 died of it. What changes there are perf's switch, turned on by the
 # first event of a task, and the scheduler's tracepoints, up to their second user. All are there from
@@ -76,6 +79,8 @@ hold_jumps() {
 	done
 }
 
+finished=$1 build=$2 python=$3
+shift 3
 [ "$(uname -m)" != x86_64 ] || hold_jumps
 one=$(mktemp)
 all=$(mktemp)
