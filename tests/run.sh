@@ -386,7 +386,7 @@ vm_kernels() {
 
 	shift 2
 	printf '%s\n' "$name"
-	build "$name" build-bpf all || return
+	build "$name" build-bpf all build/dlprof-bpf-static || return
 	python=$(find_python) || python=
 	for suite in $suites; do
 		SHOW=1 test_program "$name/$suite" 3600 tests/vm/run.sh "$suite" "${python:-none}" "$@"

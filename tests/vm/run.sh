@@ -46,7 +46,7 @@ if [ "$arch" != "$own" ]; then
 	export VM_ROOT
 	build=build/$arch python=/usr/bin/python3
 	if ! make "-j$(nproc)" ARCH="$arch" CROSS_COMPILE=aarch64-linux-gnu- SYSROOT="$VM_ROOT" \
-		all build-bpf >"$log" 2>&1; then
+		all build-bpf "$build/dlprof-bpf-static" >"$log" 2>&1; then
 		sed 's/^/# /' "$log"
 		printf 'not ok - build for %s\n1..1\n' "$arch"
 		exit 1

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A real PyTorch training, seen end to end on the kernel that runs: every GetNext, which worker made
-which batch, and every worker's states, against what the job itself measured; then one in namespaces of
-its own under a quota. Made for emulation, where code is 10 to 25 times slower: the time limits of the
-integration tests do not apply.
+which batch, and every worker's states, against what the job itself measured; by the program that a
+release has, too; then one in namespaces of its own under a quota. Made for emulation, where code is 10
+to 25 times slower: the time limits of the integration tests do not apply.
 
-usage: training.py --tool build/dlprof-bpf; prints TAP. The Python that runs it needs torch.
+usage: training.py --tool build/dlprof-bpf; prints TAP. Beside the tool lies dlprof-bpf-static. The
+Python that runs it needs torch.
 """
 import argparse
 import os
@@ -18,6 +19,8 @@ import compare  # noqa: E402
 import harness  # noqa: E402
 
 SECONDS = 12
+# long: emulated, unpickling a batch and handing over its tensors take up to 36 ms
+LOADER = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 60}}
 # the feeder thread of an emulated worker can be late by more than the others'
 LATE_NS = 500_000_000
 
@@ -28,12 +31,22 @@ def capture(tap, tool):
     tap.note("capture: " + ", ".join(f"{key}={used[key]}" for key in sorted(used)))
 
 
+@harness.group("static")
+def static(env):
+    """What a release has, which needs no library of the machine's."""
+    tap, session = env.tap, env.session()
+    with session.phase("steady", loader=LOADER, step={"ms": 5}) as phase:
+        tool = env.observe(session.pid, duration=SECONDS / 2, prefix=[env.tool + "-static"])
+    tap.same(tool.status, 0, "status 0", tool.stderr)
+    compare.check_count(tap, tool, phase.truth)
+    compare.check_mapping(tap, tool, phase.truth, session.pid)
+    compare.check_complete(tap, tool)
+
+
 @harness.group("end to end")
 def watched(env):
     tap, session = env.tap, env.session()
-    # long: emulated, unpickling a batch and handing over its tensors take up to 36 ms
-    loader = {"num_workers": 2, "n": 100_000, "batch": 4, "work": {"kind": "sleep", "ms": 60}}
-    with session.phase("steady", loader=loader, step={"ms": 5}) as phase:
+    with session.phase("steady", loader=LOADER, step={"ms": 5}) as phase:
         tool = env.observe(session.pid, duration=SECONDS)
     truth = phase.truth
     capture(tap, tool)
@@ -60,7 +73,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="dlprof-vm-")
     env = harness.Env(tap, os.path.abspath(args.tool), sys.executable, folder)
     try:
-        harness.run_groups(env, "^end to end$|^containers, CPU quota")
+        harness.run_groups(env, "^end to end$|^static$|^containers, CPU quota")
     finally:
         env.close()
         shutil.rmtree(folder, ignore_errors=True)
