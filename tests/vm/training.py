@@ -36,7 +36,7 @@ def static(env):
     """What a release has, which needs no library of the machine's."""
     tap, session = env.tap, env.session()
     with session.phase("steady", loader=LOADER, step={"ms": 5}) as phase:
-        tool = env.observe(session.pid, duration=SECONDS / 2, prefix=[env.tool + "-static"])
+        tool = env.observe(session.pid, duration=SECONDS / 2, prefix=[env.released])
     tap.same(tool.status, 0, "status 0", tool.stderr)
     compare.check_count(tap, tool, phase.truth)
     compare.check_mapping(tap, tool, phase.truth, session.pid)
@@ -72,6 +72,7 @@ def main():
     tap = harness.Tap()
     folder = tempfile.mkdtemp(prefix="dlprof-vm-")
     env = harness.Env(tap, os.path.abspath(args.tool), sys.executable, folder)
+    env.released = os.path.abspath(args.tool) + "-static"
     try:
         harness.run_groups(env, "^end to end$|^static$|^containers, CPU quota")
     finally:
